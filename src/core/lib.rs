@@ -1,0 +1,7 @@
+//! Policy and effects of shmguard, shared by the preloaded library and the command.
+#![warn(missing_docs)]
+
+pub mod config;
+pub mod pattern;
+pub mod room;
+pub mod size;

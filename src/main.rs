@@ -1,0 +1,2 @@
+//! The command `shmguard`.
+fn main() {}
