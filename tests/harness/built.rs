@@ -1,0 +1,126 @@
+//! What the tests run: the library under test and the C programs of `tests/programs`, each built once.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// A program of `tests/programs` in one way of compiling it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    name: String,
+    flags: Vec<String>,
+}
+
+impl From<&str> for Program {
+    fn from(name: &str) -> Program {
+        Program { name: name.to_owned(), flags: Vec::new() }
+    }
+}
+
+impl Program {
+    /// The same source with further compiler flags, for example `-D_FILE_OFFSET_BITS=64`.
+    pub fn flags(mut self, flags: &[&str]) -> Program {
+        self.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+        self
+    }
+
+    /// Name of the source without `.c`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The compiled program; compiles it unless this source with these flags was compiled before.
+    ///
+    /// `-O1 -Wall -Werror`, then what a first line `/* cflags: ... */` of the source adds, then the flags of this value.
+    pub fn build(&self) -> PathBuf {
+        let source = sources().join(format!("{}.c", self.name));
+        let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
+        let header = fs::read_to_string(sources().join("check.h")).expect("tests/programs/check.h");
+        let own = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("/* cflags:"))
+            .and_then(|line| line.strip_suffix("*/"))
+            .unwrap_or("");
+        let mut flags: Vec<&str> = vec!["-O1", "-Wall", "-Werror"];
+        flags.extend(own.split_whitespace());
+        flags.extend(self.flags.iter().map(String::as_str));
+
+        let mut hasher = DefaultHasher::new();
+        (&text, &header, &flags).hash(&mut hasher);
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
+        fs::create_dir_all(&directory).expect("a directory for compiled programs");
+        let built = directory.join(format!("{}-{:016x}", self.name, hasher.finish()));
+        if built.exists() {
+            return built;
+        }
+        // Under a name of its own first: other tests may compile the same program at this moment.
+        let fresh = tempfile::Builder::new().prefix(&self.name).tempdir_in(&directory).expect("a directory");
+        let object = fresh.path().join(&self.name);
+        let output = Command::new("cc")
+            .arg("-o")
+            .arg(&object)
+            .arg(&source)
+            .args(&flags)
+            .env_remove("LD_PRELOAD")
+            .output()
+            .unwrap_or_else(|error| panic!("cannot run cc ({error}): apt-get install gcc libc6-dev"));
+        assert!(
+            output.status.success(),
+            "cc {} {flags:?}:\n{}",
+            source.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        fs::rename(&object, &built).expect("rename of a compiled program");
+        built
+    }
+}
+
+/// The path of a built program: for tests that preload a library of `tests/programs` or look at its symbols.
+pub fn program_file(program: impl Into<Program>) -> PathBuf {
+    program.into().build()
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
+}
+
+/// The library under test: `SHMGUARD_LIB` if set (a path to libshmguard.so), else built by `cargo build --release`
+/// into the target directory of the tests.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| match std::env::var_os("SHMGUARD_LIB") {
+        Some(path) => {
+            let path = PathBuf::from(path);
+            fs::canonicalize(&path)
+                .unwrap_or_else(|error| panic!("SHMGUARD_LIB names {}, which is not there: {error}", path.display()))
+        }
+        None => build_library(),
+    })
+}
+
+fn build_library() -> PathBuf {
+    // target/PROFILE/deps/TEST: three levels up is the target directory, wherever the user put it.
+    let test = std::env::current_exe().expect("the path of this test");
+    let target = test.ancestors().nth(3).expect("a test lies in target/PROFILE/deps");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(&cargo)
+        .args(["build", "--release", "--package", "shmguard-shim", "--message-format=json", "--target-dir"])
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {cargo:?} ({error}): install cargo"));
+    assert!(output.status.success(), "building the library:\n{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["reason"] == "compiler-artifact")
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .filter_map(|file| file.as_str().map(PathBuf::from))
+        .find(|file| file.file_name().is_some_and(|name| name == "libshmguard.so"))
+        .expect("cargo names libshmguard.so among what it built")
+}

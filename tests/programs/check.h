@@ -1,0 +1,142 @@
+/* What the programs of this directory share: checks that end the program, segments with a known content, processes.
+ * A program prints what it observed on standard output; the same lines are expected with and without the library. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                              \
+    do {                                                                                              \
+        if (!(condition)) {                                                                           \
+            fprintf(stderr, "%s:%d: pid %d: not so: %s (errno %d, %s)\n", __FILE__, __LINE__, getpid(), \
+                    #condition, errno, strerror(errno));                                              \
+            _exit(1);                                                                                 \
+        }                                                                                             \
+    } while (0)
+
+/* Number of bytes given as argument `i`. */
+static inline size_t bytes_arg(int argc, char **argv, int i) {
+    CHECK(i < argc);
+    char *end;
+    size_t n = strtoull(argv[i], &end, 10);
+    CHECK(*end == 0);
+    return n;
+}
+
+/* Every 8 bytes hold a value that depends on their place and on the seed. */
+static inline void fill(void *p, size_t n, uint64_t seed) {
+    uint64_t *word = p;
+    for (size_t i = 0; i < n / 8; i++)
+        word[i] = (i + seed) * 0x9e3779b97f4a7c15ull;
+}
+
+static inline void verify(const void *p, size_t n, uint64_t seed) {
+    const uint64_t *word = p;
+    size_t wrong = 0;
+    for (size_t i = 0; i < n / 8; i++)
+        wrong += word[i] != (i + seed) * 0x9e3779b97f4a7c15ull;
+    CHECK(wrong == 0);
+}
+
+static inline void verify_zero(const void *p, size_t n) {
+    const uint64_t *word = p;
+    size_t wrong = 0;
+    for (size_t i = 0; i < n / 8; i++)
+        wrong += word[i] != 0;
+    CHECK(wrong == 0);
+}
+
+static inline void *map(int fd, size_t n) {
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(p != MAP_FAILED);
+    return p;
+}
+
+static inline void *map_read(int fd, size_t n) {
+    void *p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(p != MAP_FAILED);
+    return p;
+}
+
+/* A new segment as PyTorch and CPython make it. */
+static inline int create(const char *name) {
+    int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+    CHECK(fd >= 0);
+    return fd;
+}
+
+static inline int create_sized(const char *name, size_t n) {
+    int fd = create(name);
+    CHECK(ftruncate(fd, n) == 0);
+    return fd;
+}
+
+static inline size_t size_of(int fd) {
+    struct stat st;
+    CHECK(fstat(fd, &st) == 0);
+    return st.st_size;
+}
+
+/* Opens `name` and checks its size and content. */
+static inline void verify_named(const char *name, size_t n, uint64_t seed) {
+    int fd = shm_open(name, O_RDONLY, 0);
+    CHECK(fd >= 0);
+    CHECK(size_of(fd) == n);
+    void *p = map_read(fd, n);
+    verify(p, n, seed);
+    CHECK(munmap(p, n) == 0);
+    CHECK(close(fd) == 0);
+}
+
+/* Waits for a child that must end well. */
+static inline void reap(pid_t pid) {
+    int status;
+    CHECK(pid > 0);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* IN_CHILD { ... }: the block runs in a forked child, which must get to the block's end. */
+#define IN_CHILD                                                                                      \
+    for (pid_t child_ = (fflush(NULL), fork()), once_ = 1; once_;                                     \
+         once_ = 0, child_ == 0 ? (fflush(NULL), _exit(0)) : reap(child_))                            \
+        if (child_ == 0)
+
+/* Runs this program again with other arguments: a process that shares nothing with this one but names. */
+static inline void run_self(const char *first, ...) {
+    const char *argv[12] = {"self", first};
+    va_list rest;
+    va_start(rest, first);
+    for (int i = 2; i < 11 && (argv[i] = va_arg(rest, const char *)); i++)
+        ;
+    va_end(rest);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execv("/proc/self/exe", (char **)argv);
+        _exit(127);
+    }
+    reap(pid);
+}
+
+/* Tells the test something and waits for its word to go on. */
+static inline void say_and_wait(const char *word) {
+    char c;
+    printf("%s\n", word);
+    fflush(stdout);
+    do
+        CHECK(read(0, &c, 1) == 1);
+    while (c != '\n');
+}
