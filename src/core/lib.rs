@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 pub mod config;
+pub mod names;
 pub mod pattern;
 pub mod room;
 pub mod size;
