@@ -2,28 +2,19 @@
 # The image of the container cases: the base, the library at /usr/lib/libshmguard.so, the programs in /app, and
 # `ENV LD_PRELOAD=/usr/lib/libshmguard.so`. Built each time; it is two small layers on the base.
 #
-# After `image_up`: $image is its tag, $SHMGUARD_LIB the library that is inside. Needs engine.sh.
+# After `image_up`: $image is its tag. Needs ../common.sh and engine.sh.
 
 # shellcheck disable=SC2034 # for the script that sources this
 image=shmguard-case
-here=$(cd "${BASH_SOURCE[0]%/*}" && pwd)
-project=${here%/integration/docker.d}
 # shellcheck source=base.sh
-. "$here/base.sh"
+. "$here/docker.d/base.sh"
 
 image_up() {
     local context
-    base_up || exit 1
-    if [ -z "${SHMGUARD_LIB:-}" ]; then
-        (cd "$project" && cargo build --quiet --release -p shmguard-shim) || {
-            echo "not ok - the library builds"
-            exit 1
-        }
-        SHMGUARD_LIB=${CARGO_TARGET_DIR:-$project/target}/release/libshmguard.so
-    fi
+    base_up
     context=$(mktemp -d)
     cp "$SHMGUARD_LIB" "$context/libshmguard.so"
-    cp "$project/examples/train.py" "$here"/*.py "$context/"
+    cp "$examples/train.py" "$here"/docker.d/*.py "$context/"
     cat >"$context/Dockerfile" <<END
 FROM $base
 COPY libshmguard.so /usr/lib/libshmguard.so
@@ -33,10 +24,9 @@ ENV LD_PRELOAD=/usr/lib/libshmguard.so
 END
     # The classic builder: BuildKit would want an image of its own from the network.
     DOCKER_BUILDKIT=0 docker build --quiet --network none --tag "$image" "$context" >"$context/log" 2>&1 || {
-        echo "not ok - the image builds"
-        sed 's/^/#   /' "$context/log"
+        cat "$context/log" >&2
         rm -rf "$context"
-        exit 1
+        die "the image does not build; above is the log"
     }
     rm -rf "$context"
 }
