@@ -154,6 +154,7 @@ mod tests {
     }
 
     /// The C library's answer; tests never call setlocale, so it works on bytes.
+    #[allow(unsafe_code)]
     fn fnmatch(pattern: &[u8], name: &[u8]) -> bool {
         let pattern = CString::new(pattern).expect("no NUL in the alphabet");
         let name = CString::new(name).expect("no NUL in the alphabet");

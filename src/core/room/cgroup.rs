@@ -39,7 +39,8 @@ impl CgroupRoom {
 /// no real limit comes near it.
 const UNLIMITED: u64 = 1 << 62;
 
-/// Levels of a hierarchy that are looked at. systemd, Slurm and Kubernetes make six or seven.
+/// Levels of a hierarchy that are looked at, from the top. systemd, Slurm and Kubernetes make six
+/// or seven.
 const DEEPEST: usize = 32;
 
 /// The cgroup with the least room of all that hold this process and can be seen below `root`.
@@ -47,8 +48,8 @@ const DEEPEST: usize = 32;
 pub(super) fn narrowest(root: BorrowedFd<'_>) -> Option<CgroupRoom> {
     let cgroup = file(root, b"proc/self/cgroup")?;
     let mountinfo = file(root, b"proc/self/mountinfo")?;
-    // A tree may be mounted in several places, and one of them may be covered by another mount or
-    // show only a part: whatever can be read is true, so all count.
+    // A tree may be mounted in several places that show different parts of it: whatever can be read
+    // is true, so all count.
     places(&cgroup, &mountinfo)
         .iter()
         .filter_map(|place| along(root, place))

@@ -32,20 +32,27 @@ pub(super) struct Place {
 pub(super) fn places(cgroup: &[u8], mountinfo: &[u8]) -> Vec<Place> {
     let one = own_path(cgroup, Version::One);
     let two = own_path(cgroup, Version::Two);
-    let mounted = lines(mountinfo).filter_map(mount);
-    mounted
-        .filter_map(|(version, root, mount)| {
-            let own = match version {
-                Version::One => one?,
-                Version::Two => two?,
-            };
-            Some(Place {
-                version,
-                mount,
-                below: below(&root, own)?,
-            })
-        })
-        .collect()
+    let mut places = Vec::new();
+    for (index, line) in lines(mountinfo).enumerate() {
+        let Some(found) = mount(line) else { continue };
+        // A later mount on the same point covers this one: the files there are another tree's.
+        let mut later = lines(mountinfo).skip(index.saturating_add(1));
+        if later.any(|other| point(other) == point(line)) {
+            continue;
+        }
+        let own = match found.version {
+            Version::One => one,
+            Version::Two => two,
+        };
+        if let Some(below) = own.and_then(|own| below(&found.root, own)) {
+            places.push(Place {
+                version: found.version,
+                mount: found.point,
+                below,
+            });
+        }
+    }
+    places
 }
 
 /// The process's path in a hierarchy, from the lines `ID:CONTROLLERS:PATH`.
@@ -62,9 +69,19 @@ fn own_path(cgroup: &[u8], version: Version) -> Option<&[u8]> {
     })
 }
 
-/// A mount of a hierarchy with the memory controller: version, root in the hierarchy, mount point
-/// without slashes at either end. The fields are described in proc_pid_mountinfo(5).
-fn mount(line: &[u8]) -> Option<(Version, Vec<u8>, Vec<u8>)> {
+/// A mount of a hierarchy with the memory controller.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    version: Version,
+    /// What it shows of the hierarchy.
+    root: Vec<u8>,
+    /// The mount point, without slashes in front.
+    point: Vec<u8>,
+}
+
+/// Reads a line of mountinfo, whose fields are described in proc_pid_mountinfo(5); `None` for
+/// every other sort of mount.
+fn mount(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
     let root = fields.nth(3)?;
     let point = fields.next()?;
@@ -82,7 +99,16 @@ fn mount(line: &[u8]) -> Option<(Version, Vec<u8>, Vec<u8>)> {
         .iter()
         .position(|&byte| byte != b'/')
         .unwrap_or(point.len());
-    Some((version, unescape(root), point.get(start..)?.to_vec()))
+    Some(Mount {
+        version,
+        root: unescape(root),
+        point: point.get(start..)?.to_vec(),
+    })
+}
+
+/// The mount point of a line as it stands there.
+fn point(line: &[u8]) -> Option<&[u8]> {
+    line.split(|&byte| byte == b' ').nth(4)
 }
 
 /// Whether a list with commas contains a word.
@@ -179,18 +205,14 @@ mod tests {
     #[test]
     fn mounts_with_optional_fields_and_escapes() {
         let line = br"36 31 0:33 /docker/a\040b /sys/fs/cgroup/my\040memory ro master:12 shared:3 - cgroup cgroup rw,memory";
-        assert_eq!(
-            mount(line),
-            Some((
-                Version::One,
-                b"/docker/a b".to_vec(),
-                b"sys/fs/cgroup/my memory".to_vec()
-            ))
-        );
-        assert_eq!(
-            mount(b"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw").map(|found| found.0),
-            Some(Version::Two)
-        );
+        let expected = Mount {
+            version: Version::One,
+            root: b"/docker/a b".to_vec(),
+            point: b"sys/fs/cgroup/my memory".to_vec(),
+        };
+        assert_eq!(mount(line), Some(expected));
+        let unified = mount(b"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw");
+        assert_eq!(unified.map(|found| found.version), Some(Version::Two));
         for line in [
             b"36 31 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu".as_slice(),
             b"36 31 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,memory_x",
@@ -226,6 +248,27 @@ mod tests {
         assert_eq!(
             found.first().map(|place| place.below.clone()),
             Some(vec![b"job".to_vec(), b"step".to_vec()])
+        );
+    }
+
+    #[test]
+    fn a_covered_mount_shows_nothing() {
+        let host = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let covered = |by: &str| {
+            let found = places(b"4:memory:/docker/4a5b\n", format!("{host}{by}").as_bytes());
+            found
+                .into_iter()
+                .map(|place| place.below.concat())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(covered(""), [b"docker4a5b"]);
+        assert_eq!(
+            covered("86 35 0:32 /docker/4a5b /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"),
+            [b""]
+        );
+        assert_eq!(
+            covered("86 35 0:50 / /sys/fs/cgroup/memory rw - tmpfs tmpfs rw\n"),
+            [b""; 0]
         );
     }
 
