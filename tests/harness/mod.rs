@@ -10,6 +10,7 @@
 mod built;
 mod events;
 mod run;
+mod same;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,6 +20,7 @@ use std::process::Command;
 pub use built::{library, program_file, Program};
 pub use events::{read_log, Event};
 pub use run::{Outcome, Run, Running};
+pub use same::{baseline, fill_shm, in_small, same_everywhere, Small, BALLAST, SEGMENT, SMALL};
 
 /// One mebibyte, in bytes.
 pub const MIB: u64 = 1 << 20;

@@ -140,3 +140,34 @@ static inline void say_and_wait(const char *word) {
         CHECK(read(0, &c, 1) == 1);
     while (c != '\n');
 }
+
+/* What the name itself is: "regular file" unless it was redirected. Lines that start with "name: " are what a test
+ * looks at to see whether a segment was moved. */
+static inline void say_kind(const char *path) {
+    struct stat st;
+    CHECK(lstat(path, &st) == 0);
+    printf("name: %s\n", S_ISREG(st.st_mode) ? "regular file" : S_ISLNK(st.st_mode) ? "link" : "something else");
+}
+
+/* A pair of pipes between a parent and a child: each can wait for the other. */
+struct turns {
+    int to_child[2], to_parent[2];
+};
+
+static inline struct turns turns_new(void) {
+    struct turns t;
+    CHECK(pipe2(t.to_child, O_CLOEXEC) == 0 && pipe2(t.to_parent, O_CLOEXEC) == 0);
+    return t;
+}
+
+static inline void turn_give(const int pipe[2]) {
+    CHECK(write(pipe[1], "t", 1) == 1);
+}
+
+static inline void turn_take(const int pipe[2]) {
+    char c;
+    CHECK(read(pipe[0], &c, 1) == 1);
+}
+
+/* Of a segment that may have stayed in a /dev/shm too small for it, only this much is touched. */
+#define TOUCHED ((size_t)64 << 10)

@@ -1,0 +1,18 @@
+/* Makes a segment and holds it until told to end: hold NAME BYTES MODE(octal) SEED [unlink]. The name stays unless asked. */
+#include "check.h"
+
+int main(int argc, char **argv) {
+    size_t n = bytes_arg(argc, argv, 2);
+    umask(0);
+    int fd = shm_open(argv[1], O_CREAT | O_EXCL | O_RDWR, strtol(argv[3], NULL, 8));
+    CHECK(fd >= 0);
+    CHECK(ftruncate(fd, n) == 0);
+    void *p = map(fd, n);
+    fill(p, n, atoi(argv[4]));
+    CHECK(close(fd) == 0);
+    say_and_wait("ready");
+    verify(p, n, atoi(argv[4]));
+    if (argc > 5)
+        CHECK(shm_unlink(argv[1]) == 0);
+    return 0;
+}
