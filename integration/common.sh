@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Sourced by the cases in this directory (POSIX sh). SHMGUARD_LIB is the library under
 # test, an absolute path; integration/run sets it.
 #

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Sourced by scripts and by integration/run: finds or installs what they need.
 # Works on Debian 12 and its kin as root; anywhere else it says what is missing.
 # Nothing is installed that is already there.
