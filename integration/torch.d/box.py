@@ -1,11 +1,12 @@
 """Runs a program in namespaces of its own with a small /dev/shm, then says what it left behind.
 
     unshare --mount --pid --fork --mount-proc --kill-child python3 box.py \
-        --shm size=64m [--tmpfs DIR=SIZE] [--watch DIR]... [--limit S] --report FILE -- PROGRAM...
+        --shm size=64m [--tmpfs DIR=SIZE] [--watch DIR]... [--limit S] [--grace G] \
+        --report FILE -- PROGRAM...
 
 As process 1 it waits until the program and everything that it started or orphaned has
 ended, so what is listed afterwards is a leftover and not work in progress. What still runs
-20 s after the program ended, or the program itself after S seconds, is killed. FILE gets
+G seconds after the program ended, or the program itself after S seconds, is killed. FILE gets
 JSON: `status` (as a shell says it: 128+N for signal N), `killed` (null, "program" or
 "stragglers") and `left` (paths).
 
@@ -18,9 +19,6 @@ import os
 import signal
 import subprocess
 
-#: Seconds that workers and daemons have to notice that the program is gone.
-GRACE = 20
-
 
 def mount_tmpfs(where, options):
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=1777,{options}", "tmpfs", where], check=True)
@@ -32,6 +30,7 @@ def main():
     ask.add_argument("--tmpfs")
     ask.add_argument("--watch", action="append", default=[])
     ask.add_argument("--limit", type=int, default=300)
+    ask.add_argument("--grace", type=int, default=20)
     ask.add_argument("--report", required=True)
     ask.add_argument("program", nargs="+")
     opt = ask.parse_args()
@@ -64,7 +63,7 @@ def main():
             break
         if pid == first:
             status = os.waitstatus_to_exitcode(ended)
-            signal.alarm(GRACE)
+            signal.alarm(opt.grace)
     signal.alarm(0)
     left = [
         os.path.join(folder, name)
