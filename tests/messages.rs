@@ -1,0 +1,282 @@
+//! What the user is told, and how often; and what the log tells a machine.
+
+mod harness;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use harness::{house, read_log, Event, House, Outcome, Run, MIB, SEGMENT};
+use rustix::process::Signal;
+
+/// A line without what differs between two sayings of the same: numbers, units, names.
+fn kind(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "#" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Panics if the library said anything twice.
+#[track_caller]
+fn nothing_twice(outcome: &Outcome) {
+    let lines = outcome.said();
+    let kinds: BTreeSet<String> = lines.iter().map(|line| kind(line)).collect();
+    assert_eq!(kinds.len(), lines.len(), "something was said twice; {outcome}");
+}
+
+fn many(house: &House) -> Run {
+    house.program("many").number(4).number(8).number(2 * MIB)
+}
+
+#[test]
+fn the_first_redirect_is_told_once_for_all_processes() {
+    house("size=8m", |house| {
+        let outcome = many(house).output().well();
+        nothing_twice(&outcome);
+        let target = house.target();
+        let line = outcome.said_once(&["goes to", target.to_str().expect("plain")]);
+        for word in ["/dev/shm", "--shm-size=", "many", "2.0 MiB", "disk"] {
+            assert!(line.contains(word), "{word} is missing: {line}");
+        }
+    });
+}
+
+#[test]
+fn a_redirect_to_memory_says_so() {
+    house("size=8m", |house| {
+        let memory = house.tmpfs("memory", "size=1g");
+        let outcome = many(house).env("SHMGUARD_REDIRECT", &memory).output().well();
+        let line = outcome.said_once(&["goes to", memory.to_str().expect("plain")]);
+        assert!(line.contains("RAM") || line.contains("memory"), "{line}");
+        assert!(!line.contains("disk"), "{line}");
+    });
+}
+
+#[test]
+fn the_last_words_tell_the_peak_and_the_size_that_would_have_done() {
+    house("size=64m", |house| {
+        let run = house.program("several").number(50 * MIB).number(50 * MIB).number(50 * MIB).start();
+        let mut run = run;
+        run.line("ready");
+        run.go_on();
+        let outcome = run.wait().well();
+        let line = outcome.said_once(&["peak"]);
+        let size = line.split("--shm-size=").nth(1).expect("a size").split([' ', '\n']).next().expect("a size");
+        let mib: u64 = match (size.strip_suffix('m'), size.strip_suffix('g')) {
+            (Some(mib), _) => mib.parse().expect("a number"),
+            (_, Some(gib)) => gib.parse::<u64>().expect("a number") * 1024,
+            _ => panic!("{size}"),
+        };
+        assert!((150..=400).contains(&mib), "150 MiB were wanted at once: {line}");
+        // The advice is good: with that size nothing is redirected.
+        house.mount_shm(&format!("size={size}"));
+        let mut again = house.program("several").number(50 * MIB).number(50 * MIB).number(50 * MIB).start();
+        again.line("ready");
+        for name in ["s0", "s1", "s2"] {
+            let name = std::path::Path::new("/dev/shm").join(name);
+            assert!(fs::symlink_metadata(name).expect("a segment").is_file(), "redirected with {size}");
+        }
+        again.go_on();
+        again.wait().well();
+    });
+}
+
+#[test]
+fn fill_levels_are_announced_each_once_with_who_asks_for_what() {
+    house("size=64m", |house| {
+        let mut run = house.program("several");
+        for mib in [7, 7, 7, 7, 7, 7, 7, 9] {
+            run = run.number(mib * MIB);
+        }
+        let mut run = run.start();
+        run.line("ready");
+        run.go_on();
+        let outcome = run.wait().well();
+        let lines: Vec<&str> = outcome.said().into_iter().filter(|line| line.contains("% full")).collect();
+        assert_eq!(lines.len(), 2, "{outcome}");
+        // 49 of 64 MiB is above 75 %, 58 of 64 MiB above 90 %.
+        assert!(lines[0].contains("s6") && lines[0].contains("7.0 MiB") && lines[0].contains("several"), "{}", lines[0]);
+        assert!(lines[1].contains("s7") && lines[1].contains("9.0 MiB"), "{}", lines[1]);
+    });
+}
+
+#[test]
+fn other_levels_can_be_chosen_and_none_too() {
+    for (value, expected) in [("50%", 1), ("16m,50%,90%", 2), ("none", 0)] {
+        house("size=64m", |house| {
+            let run = house.program("several").number(20 * MIB).number(20 * MIB).env("SHMGUARD_WARN", value);
+            let mut run = run.start();
+            run.line("ready");
+            run.go_on();
+            let outcome = run.wait().well();
+            let count = outcome.said().into_iter().filter(|line| line.contains("% full")).count();
+            assert_eq!(count, expected, "SHMGUARD_WARN={value}; {outcome}");
+        });
+    }
+}
+
+#[test]
+fn a_level_is_announced_again_when_it_was_left_by_ten_points() {
+    house("size=64m", |house| {
+        let outcome = house.program("waves").output().well();
+        let lines = outcome.said().into_iter().filter(|line| line.contains("% full")).count();
+        // 78 %, 70 % (not ten points below 75), 78 %: one. Then 60 %, 78 %: another.
+        assert_eq!(lines, 2, "{outcome}");
+    });
+}
+
+#[test]
+fn in_mode_observe_the_warning_comes_before_the_first_failure() {
+    house("size=8m", |house| {
+        // `several` dies in its third segment; the level was passed before.
+        let run = house.program("several").number(3 * MIB).number(4 * MIB).number(4 * MIB);
+        let outcome = run.env("SHMGUARD_MODE", "observe").output().killed_by(Signal::BUS);
+        assert!(outcome.said().iter().any(|line| line.contains("% full")), "{outcome}");
+        let line = outcome.said_once(&["s2", "4.0 MiB"]);
+        assert!(line.contains("SIGBUS") || line.contains("observe"), "what will happen? {line}");
+    });
+}
+
+#[test]
+fn what_cannot_be_saved_is_told_with_the_cause() {
+    for (program, argument, cause) in [
+        ("dup_before", None, "descriptor"),
+        ("early_attach", None, "another process"),
+        ("mapped_before", None, "mapped"),
+        ("locked", Some("ofd"), "lock"),
+        ("fork_before", Some("fork"), "fork"),
+    ] {
+        house("size=8m", |house| {
+            let mut run = house.program(program);
+            if let Some(argument) = argument {
+                run = run.arg(argument);
+            }
+            let outcome = run.number(SEGMENT).output().well();
+            let line = outcome.said_once(&["asks for 12.0 MiB"]);
+            assert!(line.contains(cause), "{program}: the cause ({cause}) is not named: {line}");
+            assert!(line.contains("--shm-size="), "{line}");
+        });
+    }
+}
+
+#[test]
+fn quiet_says_nothing() {
+    house("size=8m", |house| {
+        many(house).env("SHMGUARD_QUIET", "1").env("SHMGUARD_HELLO", "1").env("SHMGUARD_WARN", "x").output().well().silent();
+        let run = house.program("fate").arg("ftruncate").number(SEGMENT).env("SHMGUARD_REDIRECT", "none");
+        run.env("SHMGUARD_QUIET", "1").output().killed_by(Signal::BUS).silent();
+    });
+}
+
+#[test]
+fn hello_is_one_line_of_the_first_process_that_uses_shared_memory() {
+    house("size=8m", |house| {
+        let outcome = many(house).env("SHMGUARD_HELLO", "1").output().well();
+        let line = outcome.said_once(&[env!("CARGO_PKG_VERSION")]);
+        assert_eq!(outcome.said()[0], line, "it comes first");
+        let target = house.target();
+        for word in ["redirect", "/dev/shm", "8.0 MiB", target.to_str().expect("plain"), "disk"] {
+            assert!(line.contains(word), "{word} is missing: {line}");
+        }
+        house.program("anonymous").number(1).env("SHMGUARD_HELLO", "1").output().well().silent();
+    });
+}
+
+#[test]
+fn nothing_is_repeated_until_the_last_process_has_gone() {
+    house("size=8m", |house| {
+        let mut holder = house.program("hold").arg("/held").number(SEGMENT).arg("600").number(1).arg("unlink").start();
+        holder.line("ready");
+        // Another program of the same ledger: the redirect has been told.
+        let quiet = house.program("fate").arg("ftruncate").number(SEGMENT).output().well();
+        assert!(!quiet.said().iter().any(|line| line.contains("goes to")), "{quiet}");
+        holder.go_on();
+        let outcome = holder.wait().well();
+        outcome.said_once(&["goes to"]);
+        // Nobody is left: whoever comes now is told again.
+        let again = house.program("fate").arg("ftruncate").number(SEGMENT).output().well();
+        again.said_once(&["goes to"]);
+    });
+}
+
+#[test]
+fn a_killed_process_does_not_keep_others_from_being_told() {
+    house("size=8m", |house| {
+        let mut holder = house.program("hold").arg("/held").number(SEGMENT).arg("600").number(1).start();
+        holder.line("ready");
+        drop(holder); // SIGKILL: no handler at exit runs
+        fs::remove_file("/dev/shm/held").expect("its name");
+        let outcome = house.program("fate").arg("ftruncate").number(SEGMENT).output().well();
+        outcome.said_once(&["goes to"]);
+    });
+}
+
+#[test]
+fn messages_go_to_a_file_as_well_if_that_is_what_standard_error_is() {
+    house("size=8m", |house| {
+        let path = house.path("stderr");
+        let file = fs::File::create(&path).expect("a file");
+        house.program("fate").arg("ftruncate").number(SEGMENT).stderr(file).output().well();
+        let text = fs::read_to_string(&path).expect("what was written");
+        assert!(text.contains("shmguard: ") && text.contains("goes to"), "{text:?}");
+    });
+}
+
+// ---- the log
+
+fn logged(house: &House, run: Run) -> Vec<Event> {
+    let log = house.path("log");
+    fs::create_dir(&log).expect("a directory");
+    run.env("SHMGUARD_LOG", &log).output().well();
+    read_log(&log)
+}
+
+fn of_kind<'a>(events: &'a [Event], kind: &str) -> Vec<&'a Event> {
+    events.iter().filter(|event| event["ev"] == kind).collect()
+}
+
+#[test]
+fn every_event_is_a_line_of_the_log() {
+    house("size=8m", |house| {
+        let events = logged(house, many(house));
+        for event in &events {
+            for field in ["t", "ev", "pid", "start", "comm"] {
+                assert!(!event[field].is_null(), "{field} is missing: {event}");
+            }
+        }
+        // 4 workers, 8 segments each: all created, all sized, all removed; most redirected.
+        assert_eq!(of_kind(&events, "create").len(), 32);
+        let sized = of_kind(&events, "size");
+        assert_eq!(sized.len(), 32, "{sized:?}");
+        assert!(sized.iter().all(|event| event["bytes"] == 2 * MIB), "{sized:?}");
+        let redirected = sized.iter().filter(|event| event["did"] == "redirect").count();
+        assert!((28..32).contains(&redirected), "{redirected} redirected: of 64 MiB at most 7.5 fit");
+        assert_eq!(of_kind(&events, "unlink").len(), 32);
+        let exits = of_kind(&events, "exit");
+        assert!(exits.len() >= 4, "{exits:?}");
+    });
+}
+
+#[test]
+fn names_of_any_bytes_are_logged_as_json() {
+    house("size=8m", |house| {
+        let events = logged(house, house.program("odd_names").number(SEGMENT));
+        let names: Vec<&str> = of_kind(&events, "create").iter().filter_map(|event| event["name"].as_str()).collect();
+        assert_eq!(names, ["quote\"back\\slash", "line\nend\ttab", "not\u{fffd}\u{fffd}utf8", "ünï"]);
+    });
+}
+
+#[test]
+fn a_log_that_is_removed_while_in_use_costs_the_lines_only() {
+    house("size=8m", |house| {
+        let log = house.path("log");
+        fs::create_dir(&log).expect("a directory");
+        let mut run = house.program("twice").number(SEGMENT).env("SHMGUARD_LOG", &log).start();
+        run.line("one is gone");
+        assert!(!read_log(&log).is_empty());
+        fs::remove_dir_all(&log).expect("removed");
+        run.go_on();
+        run.line("another is there");
+        run.go_on();
+        run.wait().well();
+        house.nothing_left();
+    });
+}
