@@ -75,9 +75,14 @@ fn the_baseline_of_attaching_by_every_call_is_the_same() {
 #[test]
 fn other_users_have_the_rights_that_the_mode_gives() {
     // Creator, mode, attacher: what each call says must be what it says without the library in a large /dev/shm.
-    for (creator, mode, attacher) in
-        [(0, "666", 1000), (0, "600", 1000), (0, "644", 1000), (1000, "666", 1001), (1000, "600", 1001), (1000, "600", 0)]
-    {
+    for (creator, mode, attacher) in [
+        (0, "666", 1000),
+        (0, "600", 1000),
+        (0, "644", 1000),
+        (1000, "666", 1001),
+        (1000, "600", 1001),
+        (1000, "600", 0),
+    ] {
         let mut said = Vec::new();
         for (options, library) in [("size=1g", false), ("size=8m", true)] {
             house(options, |house| {
@@ -123,7 +128,7 @@ fn a_stranger_may_remove_the_name_and_the_target_goes_later() {
         std::fs::remove_file("/dev/shm/held").expect("removed as rm does it, without the library");
         first.go_on();
         first.wait().well(); // its content was still there
-        // Made older than the minute after which an unnamed target is garbage.
+                             // Made older than the minute after which an unnamed target is garbage.
         for name in left_in(&house.target()) {
             let file = house.target().join(name);
             harness::tool("touch", &["-d", "1 hour ago", file.to_str().expect("plain")], "apt-get install coreutils");

@@ -108,7 +108,8 @@ fn both_widths_use_symbols_of_their_own() {
         harness::tool("nm", &["-D", file.to_str().expect("plain")], "apt-get install binutils")
     };
     let (narrow, wide) = (symbols(&[]), symbols(&["-D_FILE_OFFSET_BITS=64"]));
-    for name in ["ftruncate", "truncate", "posix_fallocate", "fallocate", "open", "openat", "mkstemp", "mmap", "creat"] {
+    for name in ["ftruncate", "truncate", "posix_fallocate", "fallocate", "open", "openat", "mkstemp", "mmap", "creat"]
+    {
         assert!(narrow.contains(&format!(" U {name}@")), "{name}:\n{narrow}");
         assert!(wide.contains(&format!(" U {name}64@")), "{name}64:\n{wide}");
     }

@@ -11,7 +11,10 @@ use harness::{baseline, house, MIB, SEGMENT};
 #[track_caller]
 fn line<'a>(output: &'a str, what: &str) -> &'a str {
     let start = format!("{what}: ");
-    output.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("no line {start:?} in\n{output}"))
+    output
+        .lines()
+        .find_map(|line| line.strip_prefix(&start))
+        .unwrap_or_else(|| panic!("no line {start:?} in\n{output}"))
 }
 
 /// What `program NAME BYTES` says of a segment that stays, of one on an ext4, and of one on a larger tmpfs.

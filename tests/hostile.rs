@@ -87,7 +87,11 @@ fn another_preloaded_library_goes_on_working() {
     for before in [false, true] {
         let outcome = in_small(Small::ToDisk, |house| {
             let run = house.program("early_late").number(SEGMENT).env("COUNTS", house.path("counts"));
-            if before { run.preload_before(&other) } else { run.preload_after(&other) }
+            if before {
+                run.preload_before(&other)
+            } else {
+                run.preload_after(&other)
+            }
         });
         assert!(outcome.stdout.contains("exit handler"), "{outcome}");
     }

@@ -10,7 +10,8 @@ use rustix::process::Signal;
 
 /// A line without what differs between two sayings of the same: numbers, units, names.
 fn kind(line: &str) -> String {
-    let words = line.split_whitespace().map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "#" } else { word });
+    let words =
+        line.split_whitespace().map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "#" } else { word });
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -93,7 +94,11 @@ fn fill_levels_are_announced_each_once_with_who_asks_for_what() {
         let lines: Vec<&str> = outcome.said().into_iter().filter(|line| line.contains("% full")).collect();
         assert_eq!(lines.len(), 2, "{outcome}");
         // 49 of 64 MiB is above 75 %, 58 of 64 MiB above 90 %.
-        assert!(lines[0].contains("s6") && lines[0].contains("7.0 MiB") && lines[0].contains("several"), "{}", lines[0]);
+        assert!(
+            lines[0].contains("s6") && lines[0].contains("7.0 MiB") && lines[0].contains("several"),
+            "{}",
+            lines[0]
+        );
         assert!(lines[1].contains("s7") && lines[1].contains("9.0 MiB"), "{}", lines[1]);
     });
 }
@@ -160,7 +165,13 @@ fn what_cannot_be_saved_is_told_with_the_cause() {
 #[test]
 fn quiet_says_nothing() {
     house("size=8m", |house| {
-        many(house).env("SHMGUARD_QUIET", "1").env("SHMGUARD_HELLO", "1").env("SHMGUARD_WARN", "x").output().well().silent();
+        many(house)
+            .env("SHMGUARD_QUIET", "1")
+            .env("SHMGUARD_HELLO", "1")
+            .env("SHMGUARD_WARN", "x")
+            .output()
+            .well()
+            .silent();
         let run = house.program("fate").arg("ftruncate").number(SEGMENT).env("SHMGUARD_REDIRECT", "none");
         run.env("SHMGUARD_QUIET", "1").output().killed_by(Signal::BUS).silent();
     });

@@ -97,8 +97,7 @@ impl House {
 
     /// A fresh tmpfs over `/dev/shm` with these mount options.
     pub fn mount_shm(&self, options: &str) {
-        let options =
-            if options.contains("mode=") { options.to_owned() } else { format!("mode=1777,{options}") };
+        let options = if options.contains("mode=") { options.to_owned() } else { format!("mode=1777,{options}") };
         tool("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", "/dev/shm"], "apt-get install mount");
     }
 
