@@ -37,7 +37,11 @@ def main():
     process = mp.get_context("spawn").Process(target=victim, args=(theirs,))
     process.start()
     theirs.close()
-    total = mine.recv()  # EOFError if the victim died early
+    try:
+        total = mine.recv()
+    except EOFError:
+        process.join()
+        raise SystemExit(f"the victim died early: {signal.strsignal(-process.exitcode)}") from None
     names = [name for name in os.listdir("/dev/shm") if name.startswith("torch_")]
     mapped = []
     for pid in managers():
