@@ -122,22 +122,28 @@ fn a_peer_without_the_library_gets_the_segment_or_a_clean_error() {
 #[test]
 fn a_stranger_may_remove_the_name_and_the_target_goes_later() {
     house("size=8m", |house| {
-        let mut first = holder(house, "/held", "600").start();
+        let disk = house.ext4("disk", 100, &[]);
+        let image = house.path("disk.img");
+        let (disk_text, image_text) = (disk.to_str().expect("plain"), image.to_str().expect("plain"));
+        let mut first = holder(house, "/held", "600").env("SHMGUARD_REDIRECT", &disk).start();
         first.line("ready");
-        assert_eq!(left_in(&house.target()).len(), 1);
+        let orphan = left_in(&disk);
+        assert_eq!(orphan.len(), 1);
         std::fs::remove_file("/dev/shm/held").expect("removed as rm does it, without the library");
         first.go_on();
         first.wait().well(); // its content was still there
-                             // Made older than the minute after which an unnamed target is garbage.
-        for name in left_in(&house.target()) {
-            let file = house.target().join(name);
-            harness::tool("touch", &["-d", "1 hour ago", file.to_str().expect("plain")], "apt-get install coreutils");
-        }
-        let mut second = holder(house, "/next", "600").arg("unlink").start();
+        assert_eq!(left_in(&disk), orphan, "nobody saw its link go");
+        // An unnamed target is garbage when it is older than a minute. No call changes that time; debugfs does.
+        harness::tool("umount", &[disk_text], "apt-get install mount");
+        let command = format!("set_inode_field /{} ctime 20200101000000", orphan[0]);
+        harness::tool("debugfs", &["-w", "-R", &command, image_text], "apt-get install e2fsprogs");
+        harness::tool("mount", &["-o", "loop", image_text, disk_text], "apt-get install mount");
+        let mut second = holder(house, "/next", "600").arg("unlink").env("SHMGUARD_REDIRECT", &disk).start();
         second.line("ready");
-        assert_eq!(left_in(&house.target()).len(), 1, "the orphan went with the next redirect");
+        assert!(!left_in(&disk).contains(&orphan[0]), "the orphan goes with the next redirect");
         second.go_on();
         second.wait().well();
+        assert_eq!(left_in(&disk), Vec::<String>::new());
         house.nothing_left();
     });
 }

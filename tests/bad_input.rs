@@ -139,8 +139,7 @@ fn files_below(directory: &Path) -> Vec<std::path::PathBuf> {
 fn bad_target(house: &House, bad: &Path, why: &str, shape: impl Fn(Run) -> Run) {
     let run = |targets: String| shape(fate(house)).env("SHMGUARD_REDIRECT", targets).output();
     let outcome = run(bad.display().to_string()).killed_by(Signal::BUS);
-    let line = outcome.said_once(&[bad.to_str().expect("plain"), why]);
-    assert!(line.contains("/dev/shm"), "{line}");
+    outcome.said_some(&[bad.to_str().expect("plain"), why]);
     written(run(format!("{}:{}", bad.display(), house.target().display())));
     house.nothing_left();
 }

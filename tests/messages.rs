@@ -258,7 +258,7 @@ fn every_event_is_a_line_of_the_log() {
         let sized = of_kind(&events, "size");
         assert_eq!(sized.len(), 32, "{sized:?}");
         assert!(sized.iter().all(|event| event["bytes"] == 2 * MIB), "{sized:?}");
-        let redirected = sized.iter().filter(|event| event["did"] == "redirect").count();
+        let redirected = sized.iter().filter(|event| event["decision"] == "redirect").count();
         assert!((28..32).contains(&redirected), "{redirected} redirected: of 64 MiB at most 7.5 fit");
         assert_eq!(of_kind(&events, "unlink").len(), 32);
         let exits = of_kind(&events, "exit");
@@ -270,7 +270,7 @@ fn every_event_is_a_line_of_the_log() {
 fn names_of_any_bytes_are_logged_as_json() {
     house("size=8m", |house| {
         let events = logged(house, house.program("odd_names").number(SEGMENT));
-        let names: Vec<&str> = of_kind(&events, "create").iter().filter_map(|event| event["name"].as_str()).collect();
+        let names: Vec<&str> = of_kind(&events, "create").iter().filter_map(|event| event["seg"].as_str()).collect();
         assert_eq!(names, ["quote\"back\\slash", "line\nend\ttab", "not\u{fffd}\u{fffd}utf8", "ünï"]);
     });
 }

@@ -392,6 +392,14 @@ impl Outcome {
         with[0]
     }
 
+    /// Panics unless at least one of the library's lines contains all `words`; returns the first of them.
+    #[track_caller]
+    pub fn said_some(&self, words: &[&str]) -> &str {
+        let lines = self.said();
+        let with = lines.into_iter().find(|line| words.iter().all(|word| line.contains(word)));
+        with.unwrap_or_else(|| panic!("no line with all of {words:?}; {self}"))
+    }
+
     /// Panics if anything at all was written to standard error.
     #[track_caller]
     pub fn silent(self) -> Outcome {
