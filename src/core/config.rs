@@ -163,11 +163,7 @@ impl Config {
     /// Whether the library is to work in this program: the file name of its executable, without
     /// directories.
     pub fn applies_to(&self, program: &[u8]) -> bool {
-        let named = |patterns: &[Box<[u8]>]| {
-            patterns
-                .iter()
-                .any(|pattern| pattern::matches(pattern, program))
-        };
+        let named = |patterns: &[Box<[u8]>]| patterns.iter().any(|pattern| pattern::matches(pattern, program));
         match &self.programs {
             Programs::All => true,
             Programs::Only(patterns) => named(patterns),
@@ -177,9 +173,7 @@ impl Config {
 
     /// Whether a segment of this name (without directories) is never to be moved or reserved.
     pub fn keeps(&self, name: &[u8]) -> bool {
-        self.keep
-            .iter()
-            .any(|pattern| pattern::matches(pattern, name))
+        self.keep.iter().any(|pattern| pattern::matches(pattern, name))
     }
 
     /// How full, in bytes, a guarded directory of `capacity` bytes may become: the budget, but not
@@ -206,10 +200,7 @@ struct Found<'a> {
 
 impl Default for Found<'_> {
     fn default() -> Self {
-        Self {
-            values: [None; VARIABLES.len()],
-            run: None,
-        }
+        Self { values: [None; VARIABLES.len()], run: None }
     }
 }
 
@@ -220,9 +211,7 @@ impl<'a> Found<'a> {
         let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
             return;
         };
-        let known = VARIABLES
-            .iter()
-            .position(|known| known.name.as_bytes() == name);
+        let known = VARIABLES.iter().position(|known| known.name.as_bytes() == name);
         let place = match known.and_then(|index| self.values.get_mut(index)) {
             Some(place) => place,
             None if name == RUN.as_bytes() => &mut self.run,
@@ -234,10 +223,7 @@ impl<'a> Found<'a> {
 
     /// The value of a variable; `None`: not set, or empty.
     fn get(&self, name: &str) -> Option<&'a [u8]> {
-        let (_, value) = VARIABLES
-            .iter()
-            .zip(&self.values)
-            .find(|(known, _)| known.name == name)?;
+        let (_, value) = VARIABLES.iter().zip(&self.values).find(|(known, _)| known.name == name)?;
         value.filter(|value| !value.is_empty())
     }
 }

@@ -1,8 +1,41 @@
 //! Policy and effects of shmguard, shared by the preloaded library and the command.
+//!
+//! Policy is pure ([`config`], [`names`], [`pattern`], [`policy`], [`size`]); effects are raw system calls through rustix
+//! ([`room`], [`reserve`], [`lease`], [`exchange`], [`link`], [`target`], [`garbage`], [`live`], [`ledger`]); [`engine`] leads
+//! one hooked call from the one to the other. No hooks and no command line in here. `unsafe` is allowed in `raw`,
+//! `borrowed` and `unlock` only.
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod borrowed;
+mod raw;
+mod unlock;
+
 pub mod config;
+pub mod descriptor;
+pub mod engine;
+pub mod event;
+pub mod exchange;
+pub mod garbage;
+pub mod guard;
+pub mod lease;
+pub mod ledger;
+pub mod link;
+pub mod live;
+pub mod message;
 pub mod names;
 pub mod pattern;
+pub mod policy;
+pub mod process;
+pub mod reserve;
 pub mod room;
+pub mod segment;
 pub mod size;
+pub mod target;
+pub mod text;
+
+pub use borrowed::borrow;
+pub use raw::{
+    block_signals, drain_signal, getpid, gettid, only as only_signal, pending_signals, set_signal_mask, syscall6,
+    ALL_SIGNALS,
+};

@@ -63,15 +63,9 @@ const PREFIXES: &[(&[u8], Kind)] = &[
 /// What `name` tells: the last component of the path, or the argument of `shm_open`, whose leading
 /// slashes do not count.
 pub fn kind(name: &[u8]) -> Kind {
-    let start = name
-        .iter()
-        .position(|&byte| byte != b'/')
-        .unwrap_or(name.len());
+    let start = name.iter().position(|&byte| byte != b'/').unwrap_or(name.len());
     let name = name.get(start..).unwrap_or_default();
-    PREFIXES
-        .iter()
-        .find(|(prefix, _)| name.starts_with(prefix))
-        .map_or(Kind::Plain, |&(_, kind)| kind)
+    PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map_or(Kind::Plain, |&(_, kind)| kind)
 }
 
 #[cfg(test)]

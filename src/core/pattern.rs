@@ -57,11 +57,7 @@ fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
 /// belongs to it. `None`: it is not closed.
 fn set(pattern: &[u8], start: usize, byte: u8) -> Option<(usize, bool)> {
     let outside = matches!(pattern.get(start), Some(b'!' | b'^'));
-    let mut at = if outside {
-        start.saturating_add(1)
-    } else {
-        start
-    };
+    let mut at = if outside { start.saturating_add(1) } else { start };
     let first = at;
     let mut found = false;
     loop {
@@ -120,10 +116,7 @@ mod tests {
             ("**", "x"),
             ("[\u{e0}]*", "\u{e0}"),
         ] {
-            assert!(
-                matches(pattern.as_bytes(), name.as_bytes()),
-                "{pattern} {name}"
-            );
+            assert!(matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
         }
         for (pattern, name) in [
             ("", "a"),
@@ -137,10 +130,7 @@ mod tests {
             (r"\", "\\"),
             (r"\*", "x"),
         ] {
-            assert!(
-                !matches(pattern.as_bytes(), name.as_bytes()),
-                "{pattern} {name}"
-            );
+            assert!(!matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
         }
     }
 

@@ -45,14 +45,9 @@ pub fn parse(text: &[u8]) -> Option<Amount> {
     let text = text.trim_ascii();
     if let Some(number) = text.strip_suffix(b"%") {
         let percent = u8::try_from(whole_number(number)?).ok()?;
-        return (1..=100)
-            .contains(&percent)
-            .then_some(Amount::Percent(percent));
+        return (1..=100).contains(&percent).then_some(Amount::Percent(percent));
     }
-    let end = text
-        .iter()
-        .position(u8::is_ascii_alphabetic)
-        .unwrap_or(text.len());
+    let end = text.iter().position(u8::is_ascii_alphabetic).unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(end)?;
     let unit = unit(suffix)?;
     let mut parts = number.splitn(2, |&byte| byte == b'.');
@@ -85,9 +80,7 @@ fn fraction_of(digits: &[u8], unit: u64) -> Option<u64> {
     let counted = digits.get(..FRACTION_DIGITS as usize).unwrap_or(digits);
     let numerator = u128::from(whole_number(counted)?);
     let denominator = 10u128.checked_pow(u32::try_from(counted.len()).ok()?)?;
-    let bytes = numerator
-        .checked_mul(u128::from(unit))?
-        .checked_div(denominator)?;
+    let bytes = numerator.checked_mul(u128::from(unit))?.checked_div(denominator)?;
     u64::try_from(bytes).ok()
 }
 
@@ -106,8 +99,7 @@ fn unit(suffix: &[u8]) -> Option<u64> {
         b'p' => 5,
         _ => return None,
     };
-    let known =
-        rest.is_empty() || rest.eq_ignore_ascii_case(b"b") || rest.eq_ignore_ascii_case(b"ib");
+    let known = rest.is_empty() || rest.eq_ignore_ascii_case(b"b") || rest.eq_ignore_ascii_case(b"ib");
     known.then(|| 1024u64.checked_pow(power)).flatten()
 }
 
@@ -124,10 +116,7 @@ impl fmt::Display for Human {
         for name in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
             unit = unit.saturating_mul(1024);
             // In tenths, half a tenth up. 1023.97 KiB is shown as 1.0 MiB, not as 1024.0 KiB.
-            let tenths = (u128::from(self.0)
-                .saturating_mul(10)
-                .saturating_add(unit / 2))
-                / unit;
+            let tenths = (u128::from(self.0).saturating_mul(10).saturating_add(unit / 2)) / unit;
             if tenths < 10240 || name == "EiB" {
                 return write!(f, "{}.{} {name}", tenths / 10, tenths % 10);
             }

@@ -45,9 +45,7 @@ impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Escaped(&self.name, NAME_SHOWN);
         match &self.problem {
-            Problem::TooMany => {
-                return f.write_str("more variables that cannot be used, not listed here")
-            }
+            Problem::TooMany => return f.write_str("more variables that cannot be used, not listed here"),
             Problem::Unknown => {
                 write!(f, "{name} is no variable of shmguard and is ignored; ")?;
                 return match nearest(&self.name) {
@@ -56,13 +54,8 @@ impl fmt::Display for Complaint {
                 };
             }
             Problem::Unreadable => {
-                let expected =
-                    variable(&self.name).map_or("an absolute directory", |known| known.expected);
-                write!(
-                    f,
-                    "{name}=\"{}\" cannot be used: expected {expected}",
-                    Escaped(&self.value, VALUE_SHOWN)
-                )?;
+                let expected = variable(&self.name).map_or("an absolute directory", |known| known.expected);
+                write!(f, "{name}=\"{}\" cannot be used: expected {expected}", Escaped(&self.value, VALUE_SHOWN))?;
             }
             Problem::Guarded(guard) => write!(
                 f,
@@ -76,18 +69,14 @@ impl fmt::Display for Complaint {
                 write!(f, "; the default is used: {}", known.default)
             }
             (Instead::Dropped, _) => f.write_str("; this entry is left out"),
-            (Instead::Default | Instead::Ignored, _) => {
-                f.write_str("; it is used as if it were not set")
-            }
+            (Instead::Default | Instead::Ignored, _) => f.write_str("; it is used as if it were not set"),
         }
     }
 }
 
 fn known_names(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("known are SHMGUARD_")?;
-    let names = VARIABLES
-        .iter()
-        .filter_map(|known| known.name.strip_prefix("SHMGUARD_"));
+    let names = VARIABLES.iter().filter_map(|known| known.name.strip_prefix("SHMGUARD_"));
     for (index, name) in names.enumerate() {
         write!(f, "{}{name}", if index == 0 { "" } else { ", " })?;
     }
@@ -127,9 +116,7 @@ fn edits(one: &[u8], other: &[u8]) -> usize {
             };
             let replaced = diagonal.saturating_add(usize::from(byte != letter));
             diagonal = up;
-            left = replaced
-                .min(up.saturating_add(1))
-                .min(left.saturating_add(1));
+            left = replaced.min(up.saturating_add(1)).min(left.saturating_add(1));
         }
         if let Some(last) = row.last_mut() {
             *last = left;
@@ -146,9 +133,7 @@ impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = self.1;
         let mut put =
-            |f: &mut fmt::Formatter<'_>, shown: fmt::Arguments<'_>, width: usize| match left
-                .checked_sub(width)
-            {
+            |f: &mut fmt::Formatter<'_>, shown: fmt::Arguments<'_>, width: usize| match left.checked_sub(width) {
                 Some(rest) => {
                     left = rest;
                     f.write_fmt(shown).map(|()| true)
@@ -162,11 +147,7 @@ impl fmt::Display for Escaped<'_> {
                     ' '..='~' => true,
                     _ => letter.is_alphanumeric(),
                 };
-                let width = if plain {
-                    letter.len_utf8()
-                } else {
-                    letter.escape_default().len()
-                };
+                let width = if plain { letter.len_utf8() } else { letter.escape_default().len() };
                 let more = if plain {
                     put(f, format_args!("{letter}"), width)?
                 } else {
@@ -209,18 +190,9 @@ mod tests {
 
     #[test]
     fn counts_edits() {
-        for (one, other, count) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("", "ab", 2),
-            ("kitten", "sitting", 3),
-            ("ab", "ba", 2),
-        ] {
-            assert_eq!(
-                edits(one.as_bytes(), other.as_bytes()),
-                count,
-                "{one} {other}"
-            );
+        for (one, other, count) in [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3), ("ab", "ba", 2)]
+        {
+            assert_eq!(edits(one.as_bytes(), other.as_bytes()), count, "{one} {other}");
         }
     }
 

@@ -2,10 +2,7 @@
 
 use super::complaint::{Complaint, Instead, Problem};
 use super::path::{absolute, inside};
-use super::{
-    Config, Programs, Source, TargetSpec, GUARD, LEVELS, MOST_COMPLAINTS, MOST_LEVELS, TARGETS,
-    TORCH,
-};
+use super::{Config, Programs, Source, TargetSpec, GUARD, LEVELS, MOST_COMPLAINTS, MOST_LEVELS, TARGETS, TORCH};
 use crate::size::{self, Amount};
 use std::ffi::{CStr, CString};
 
@@ -13,49 +10,25 @@ use std::ffi::{CStr, CString};
 const LONGEST_PATTERN: usize = 1024;
 
 impl Config {
-    pub(super) fn complain(
-        &mut self,
-        name: &[u8],
-        value: &[u8],
-        problem: Problem,
-        instead: Instead,
-    ) {
+    pub(super) fn complain(&mut self, name: &[u8], value: &[u8], problem: Problem, instead: Instead) {
         if self.complaints.len() > MOST_COMPLAINTS {
             return;
         }
-        let problem = if self.complaints.len() == MOST_COMPLAINTS {
-            Problem::TooMany
-        } else {
-            problem
-        };
+        let problem = if self.complaints.len() == MOST_COMPLAINTS { Problem::TooMany } else { problem };
         // More than is ever shown of it would only take memory.
         let short = |text: &[u8]| Box::from(text.get(..256).unwrap_or(text));
-        self.complaints.push(Complaint {
-            name: short(name),
-            value: short(value),
-            problem,
-            instead,
-        });
+        self.complaints.push(Complaint { name: short(name), value: short(value), problem, instead });
     }
 
     /// Complains, and yields what an unset variable would.
-    pub(super) fn unreadable<T: Default>(
-        &mut self,
-        name: &str,
-        value: &[u8],
-        instead: Instead,
-    ) -> T {
+    pub(super) fn unreadable<T: Default>(&mut self, name: &str, value: &[u8], instead: Instead) -> T {
         self.complain(name.as_bytes(), value, Problem::Unreadable, instead);
         T::default()
     }
 
     /// Nothing of a list could be used: its last complaint, if any, says what is used then.
     fn all_dropped(&mut self, name: &str) {
-        if let Some(last) = self
-            .complaints
-            .last_mut()
-            .filter(|last| *last.name == *name.as_bytes())
-        {
+        if let Some(last) = self.complaints.last_mut().filter(|last| *last.name == *name.as_bytes()) {
             last.instead = Instead::Default;
         }
     }
@@ -71,10 +44,7 @@ impl Config {
 
     /// The guarded directory that a path lies in.
     fn guard_around(&self, path: &CStr) -> Option<CString> {
-        self.guards
-            .iter()
-            .find(|guard| inside(path.to_bytes(), guard.to_bytes()))
-            .cloned()
+        self.guards.iter().find(|guard| inside(path.to_bytes(), guard.to_bytes())).cloned()
     }
 
     /// A directory outside of the guarded ones.
@@ -141,16 +111,10 @@ impl Config {
             }
         }
         for path in TARGETS {
-            let known = self
-                .targets
-                .iter()
-                .any(|target| target.path.as_c_str() == path);
+            let known = self.targets.iter().any(|target| target.path.as_c_str() == path);
             // Nobody asked for these, so nobody is told when a guarded directory holds them.
             if !known && self.guard_around(path).is_none() {
-                self.targets.push(TargetSpec {
-                    path: path.to_owned(),
-                    cap: None,
-                });
+                self.targets.push(TargetSpec { path: path.to_owned(), cap: None });
             }
         }
     }
@@ -174,10 +138,7 @@ impl Config {
             return;
         }
         let levels = value.split(|&byte| byte == b',').map(size::parse);
-        match levels
-            .take(MOST_LEVELS.saturating_add(1))
-            .collect::<Option<Vec<Amount>>>()
-        {
+        match levels.take(MOST_LEVELS.saturating_add(1)).collect::<Option<Vec<Amount>>>() {
             Some(levels) if levels.len() <= MOST_LEVELS => self.warn = levels,
             _ => {
                 self.warn = LEVELS.to_vec();
@@ -230,10 +191,7 @@ fn is_name(pattern: &[u8]) -> bool {
 
 /// The entries of a list of directories, without empty ones.
 fn entries(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value
-        .split(|&byte| byte == b':')
-        .map(<[u8]>::trim_ascii)
-        .filter(|entry| !entry.is_empty())
+    value.split(|&byte| byte == b':').map(<[u8]>::trim_ascii).filter(|entry| !entry.is_empty())
 }
 
 /// The entries of a list of patterns, without empty ones. A colon behind a backslash belongs to
@@ -245,9 +203,7 @@ fn patterns_of(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         escaped = byte == b'\\' && !escaped;
         ends
     });
-    parts
-        .map(<[u8]>::trim_ascii)
-        .filter(|entry| !entry.is_empty())
+    parts.map(<[u8]>::trim_ascii).filter(|entry| !entry.is_empty())
 }
 
 /// A directory with an optional cap behind its last `@`: `/scratch@20g`. An `@` at the beginning of
@@ -257,22 +213,14 @@ fn target(entry: &[u8]) -> Option<TargetSpec> {
     let parts = at.and_then(|at| Some((entry.get(..at)?, entry.get(at.checked_add(1)?..)?)));
     match parts {
         Some((path, cap))
-            if !path.ends_with(b"/")
-                && cap.first().is_some_and(u8::is_ascii_digit)
-                && !cap.contains(&b'/') =>
+            if !path.ends_with(b"/") && cap.first().is_some_and(u8::is_ascii_digit) && !cap.contains(&b'/') =>
         {
             match size::parse(cap)? {
-                Amount::Bytes(cap) => Some(TargetSpec {
-                    path: absolute(path)?,
-                    cap: Some(cap),
-                }),
+                Amount::Bytes(cap) => Some(TargetSpec { path: absolute(path)?, cap: Some(cap) }),
                 // A share of what, when a target may be anything?
                 Amount::Percent(_) => None,
             }
         }
-        _ => Some(TargetSpec {
-            path: absolute(entry)?,
-            cap: None,
-        }),
+        _ => Some(TargetSpec { path: absolute(entry)?, cap: None }),
     }
 }

@@ -20,9 +20,7 @@ pub(super) fn absolute(path: &[u8]) -> Option<CString> {
     if plain.is_empty() {
         plain.push(b'/');
     }
-    (plain.len() < LONGEST)
-        .then(|| CString::new(plain).ok())
-        .flatten()
+    (plain.len() < LONGEST).then(|| CString::new(plain).ok()).flatten()
 }
 
 /// Whether `path` lies below `directory` or is it, both absolute, `..` taken by the letter.
@@ -44,8 +42,7 @@ fn resolved(path: &[u8]) -> Vec<&[u8]> {
 }
 
 fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&byte| byte == b'/')
-        .filter(|name| !name.is_empty() && *name != b".")
+    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty() && *name != b".")
 }
 
 #[cfg(test)]
@@ -69,12 +66,7 @@ mod tests {
             ("", None),
             ("/a\0b", None),
         ] {
-            assert_eq!(
-                absolute(path.as_bytes())
-                    .as_deref()
-                    .map(|path| path.to_bytes()),
-                expected.map(str::as_bytes)
-            );
+            assert_eq!(absolute(path.as_bytes()).as_deref().map(|path| path.to_bytes()), expected.map(str::as_bytes));
         }
         assert_eq!(absolute(&b"/a".repeat(LONGEST)), None);
     }
@@ -91,11 +83,7 @@ mod tests {
             ("/../dev/shm", "/dev/shm", true),
             ("/anything", "/", true),
         ] {
-            assert_eq!(
-                inside(path.as_bytes(), directory.as_bytes()),
-                expected,
-                "{path} {directory}"
-            );
+            assert_eq!(inside(path.as_bytes(), directory.as_bytes()), expected, "{path} {directory}");
         }
     }
 

@@ -10,39 +10,19 @@ fn complaints(config: &Config) -> Vec<String> {
 }
 
 fn targets(config: &Config) -> Vec<(&str, Option<u64>)> {
-    config
-        .targets
-        .iter()
-        .map(|target| (target.path.to_str().expect("UTF-8"), target.cap))
-        .collect()
+    config.targets.iter().map(|target| (target.path.to_str().expect("UTF-8"), target.cap)).collect()
 }
 
 fn guards(config: &Config) -> Vec<&str> {
-    config
-        .guards
-        .iter()
-        .map(|guard| guard.to_str().expect("UTF-8"))
-        .collect()
+    config.guards.iter().map(|guard| guard.to_str().expect("UTF-8")).collect()
 }
 
 #[test]
 fn an_empty_environment_is_the_contract() {
     for entries in [
         [].as_slice(),
-        &[
-            "PATH=/bin",
-            "SHMGUARD",
-            "XSHMGUARD_MODE=off",
-            "TORCH_SHARED_MEMORY_PATHS=/x",
-            "TORCH_SHARED_MEMORY_PATH",
-        ],
-        &[
-            "SHMGUARD_MODE=",
-            "SHMGUARD_REDIRECT=",
-            "SHMGUARD_WARN= ",
-            "SHMGUARD_LOG=",
-            "SHMGUARD_RUN=",
-        ],
+        &["PATH=/bin", "SHMGUARD", "XSHMGUARD_MODE=off", "TORCH_SHARED_MEMORY_PATHS=/x", "TORCH_SHARED_MEMORY_PATH"],
+        &["SHMGUARD_MODE=", "SHMGUARD_REDIRECT=", "SHMGUARD_WARN= ", "SHMGUARD_LOG=", "SHMGUARD_RUN="],
     ] {
         let config = read(entries);
         assert_eq!(config.mode, Mode::Redirect);
@@ -51,34 +31,18 @@ fn an_empty_environment_is_the_contract() {
         assert_eq!(config.targets_from, Source::Default);
         assert_eq!(config.warn, [Amount::Percent(75), Amount::Percent(90)]);
         assert_eq!(guards(&config), ["/dev/shm"]);
-        assert_eq!(
-            (
-                config.log.as_ref(),
-                config.state.as_ref(),
-                config.run.as_ref()
-            ),
-            (None, None, None)
-        );
-        assert_eq!(
-            (config.advertise, config.hello, config.quiet),
-            (false, false, false)
-        );
-        assert_eq!(
-            (config.programs.clone(), config.keep.len()),
-            (Programs::All, 0)
-        );
+        assert_eq!((config.log.as_ref(), config.state.as_ref(), config.run.as_ref()), (None, None, None));
+        assert_eq!((config.advertise, config.hello, config.quiet), (false, false, false));
+        assert_eq!((config.programs.clone(), config.keep.len()), (Programs::All, 0));
         assert_eq!(complaints(&config), [""; 0]);
     }
 }
 
 #[test]
 fn modes() {
-    for (value, mode) in [
-        ("redirect", Mode::Redirect),
-        ("Observe", Mode::Observe),
-        (" refuse ", Mode::Refuse),
-        ("OFF", Mode::Off),
-    ] {
+    for (value, mode) in
+        [("redirect", Mode::Redirect), ("Observe", Mode::Observe), (" refuse ", Mode::Refuse), ("OFF", Mode::Off)]
+    {
         let config = read(&[&format!("SHMGUARD_MODE={value}")]);
         assert_eq!((config.mode, config.complaints.len()), (mode, 0));
     }
@@ -92,26 +56,14 @@ fn modes() {
 
 #[test]
 fn of_two_entries_the_first_counts() {
-    assert_eq!(
-        read(&["SHMGUARD_MODE=off", "SHMGUARD_MODE=observe"]).mode,
-        Mode::Off
-    );
+    assert_eq!(read(&["SHMGUARD_MODE=off", "SHMGUARD_MODE=observe"]).mode, Mode::Off);
 }
 
 #[test]
 fn budgets() {
-    assert_eq!(
-        read(&["SHMGUARD_BUDGET=48m"]).budget_bytes(64 << 20),
-        48 << 20
-    );
-    assert_eq!(
-        read(&["SHMGUARD_BUDGET=50%"]).budget_bytes(64 << 20),
-        32 << 20
-    );
-    assert_eq!(
-        read(&["SHMGUARD_BUDGET=1g"]).budget_bytes(64 << 20),
-        64 << 20
-    );
+    assert_eq!(read(&["SHMGUARD_BUDGET=48m"]).budget_bytes(64 << 20), 48 << 20);
+    assert_eq!(read(&["SHMGUARD_BUDGET=50%"]).budget_bytes(64 << 20), 32 << 20);
+    assert_eq!(read(&["SHMGUARD_BUDGET=1g"]).budget_bytes(64 << 20), 64 << 20);
     assert_eq!(read(&["SHMGUARD_BUDGET=0"]).budget_bytes(64 << 20), 0);
     let config = read(&["SHMGUARD_BUDGET=64q"]);
     assert_eq!(config.budget_bytes(64 << 20), 60 << 20);
@@ -136,19 +88,13 @@ fn the_margin_of_every_size() {
         (u64::MAX, 64 << 20),
     ] {
         assert_eq!(margin(capacity), left, "{capacity}");
-        assert_eq!(
-            read(&[]).budget_bytes(capacity),
-            capacity - left,
-            "{capacity}"
-        );
+        assert_eq!(read(&[]).budget_bytes(capacity), capacity - left, "{capacity}");
     }
 }
 
 #[test]
 fn targets_with_caps() {
-    let config = read(&[
-        "SHMGUARD_REDIRECT=/mnt//bigshm/:/scratch@20g::/a@b@64m:/with@sign:/x/@7:/mnt/bigshm@1g",
-    ]);
+    let config = read(&["SHMGUARD_REDIRECT=/mnt//bigshm/:/scratch@20g::/a@b@64m:/with@sign:/x/@7:/mnt/bigshm@1g"]);
     assert_eq!(
         targets(&config),
         [
@@ -165,7 +111,8 @@ fn targets_with_caps() {
 
 #[test]
 fn targets_that_cannot_be() {
-    let config = read(&["SHMGUARD_REDIRECT=tmp:/scratch@20q:/scratch@50%:/dev/shm:/dev/shm/sub@1g:/tmp/../dev/shm/x:/ok"]);
+    let config =
+        read(&["SHMGUARD_REDIRECT=tmp:/scratch@20q:/scratch@50%:/dev/shm:/dev/shm/sub@1g:/tmp/../dev/shm/x:/ok"]);
     assert_eq!(targets(&config), [("/ok", None)]);
     let lines = complaints(&config);
     assert_eq!(lines.len(), 6);
@@ -195,36 +142,20 @@ fn no_target_left_is_the_default() {
 #[test]
 fn none_is_no_target() {
     let config = read(&["SHMGUARD_REDIRECT=none", "TORCH_SHARED_MEMORY_PATH=/mnt"]);
-    assert_eq!(
-        (targets(&config).len(), config.targets_from),
-        (0, Source::Redirect)
-    );
+    assert_eq!((targets(&config).len(), config.targets_from), (0, Source::Redirect));
 }
 
 #[test]
 fn the_variable_of_the_guides() {
     let config = read(&["TORCH_SHARED_MEMORY_PATH=/mnt/shm/"]);
-    assert_eq!(
-        targets(&config),
-        [("/mnt/shm", None), ("/var/tmp", None), ("/tmp", None)]
-    );
+    assert_eq!(targets(&config), [("/mnt/shm", None), ("/var/tmp", None), ("/tmp", None)]);
     assert_eq!(config.targets_from, Source::TorchVar);
     let config = read(&["TORCH_SHARED_MEMORY_PATH=/tmp"]);
     assert_eq!(targets(&config), [("/tmp", None), ("/var/tmp", None)]);
     let config = read(&["TORCH_SHARED_MEMORY_PATH=/mnt/shm", "SHMGUARD_REDIRECT=/a"]);
-    assert_eq!(
-        (targets(&config), config.targets_from),
-        (vec![("/a", None)], Source::Redirect)
-    );
+    assert_eq!((targets(&config), config.targets_from), (vec![("/a", None)], Source::Redirect));
     let config = read(&["TORCH_SHARED_MEMORY_PATH=/dev/shm"]);
-    assert_eq!(
-        (
-            targets(&config).len(),
-            config.targets_from,
-            config.complaints.len()
-        ),
-        (2, Source::Default, 0)
-    );
+    assert_eq!((targets(&config).len(), config.targets_from, config.complaints.len()), (2, Source::Default, 0));
     let config = read(&["TORCH_SHARED_MEMORY_PATH=shm"]);
     assert_eq!(
         complaints(&config),
@@ -234,10 +165,7 @@ fn the_variable_of_the_guides() {
 
 #[test]
 fn guarded_directories() {
-    let config = read(&[
-        "SHMGUARD_GUARD=/run/shm/:/dev/shm:/dev//shm",
-        "SHMGUARD_REDIRECT=/run/shm/x:/y",
-    ]);
+    let config = read(&["SHMGUARD_GUARD=/run/shm/:/dev/shm:/dev//shm", "SHMGUARD_REDIRECT=/run/shm/x:/y"]);
     assert_eq!(guards(&config), ["/run/shm", "/dev/shm"]);
     assert_eq!(targets(&config), [("/y", None)]);
     let config = read(&["SHMGUARD_GUARD=shm:/"]);
@@ -245,35 +173,17 @@ fn guarded_directories() {
     assert_eq!(config.complaints.len(), 2);
     assert!(complaints(&config)[1].ends_with("the default is used: /dev/shm"));
     let config = read(&["SHMGUARD_GUARD=/var/tmp"]);
-    assert_eq!(
-        (targets(&config), config.complaints.len()),
-        (vec![("/tmp", None)], 0)
-    );
+    assert_eq!((targets(&config), config.complaints.len()), (vec![("/tmp", None)], 0));
 }
 
 #[test]
 fn log_and_state_stay_out_of_the_guard() {
-    let config = read(&[
-        "SHMGUARD_LOG=/var/log/x/",
-        "SHMGUARD_STATE=/run/x",
-        "SHMGUARD_RUN=/tmp/run.1",
-    ]);
+    let config = read(&["SHMGUARD_LOG=/var/log/x/", "SHMGUARD_STATE=/run/x", "SHMGUARD_RUN=/tmp/run.1"]);
     assert_eq!(config.log.as_deref(), Some(c"/var/log/x"));
     assert_eq!(config.state.as_deref(), Some(c"/run/x"));
     assert_eq!(config.run.as_deref(), Some(c"/tmp/run.1"));
-    let config = read(&[
-        "SHMGUARD_LOG=/dev/shm/log",
-        "SHMGUARD_STATE=/dev/shm",
-        "SHMGUARD_RUN=run",
-    ]);
-    assert_eq!(
-        (
-            config.log.as_ref(),
-            config.state.as_ref(),
-            config.run.as_ref()
-        ),
-        (None, None, None)
-    );
+    let config = read(&["SHMGUARD_LOG=/dev/shm/log", "SHMGUARD_STATE=/dev/shm", "SHMGUARD_RUN=run"]);
+    assert_eq!((config.log.as_ref(), config.state.as_ref(), config.run.as_ref()), (None, None, None));
     assert_eq!(
         complaints(&config),
         [
@@ -289,34 +199,16 @@ fn log_and_state_stay_out_of_the_guard() {
 #[test]
 fn warning_levels() {
     let config = read(&["SHMGUARD_WARN=50%, 48m ,95%"]);
-    assert_eq!(
-        config.warn,
-        [
-            Amount::Percent(50),
-            Amount::Bytes(48 << 20),
-            Amount::Percent(95)
-        ]
-    );
+    assert_eq!(config.warn, [Amount::Percent(50), Amount::Bytes(48 << 20), Amount::Percent(95)]);
     assert_eq!(read(&["SHMGUARD_WARN=none"]).warn, []);
-    for value in [
-        "75",
-        "75%,",
-        "101%",
-        "1%,2%,3%,4%,5%,6%,7%,8%,9%",
-        "75%;90%",
-    ] {
+    for value in ["75", "75%,", "101%", "1%,2%,3%,4%,5%,6%,7%,8%,9%", "75%;90%"] {
         let config = read(&[&format!("SHMGUARD_WARN={value}")]);
         if value == "75" {
-            assert_eq!(
-                (config.warn, config.complaints.len()),
-                (vec![Amount::Bytes(75)], 0)
-            );
+            assert_eq!((config.warn, config.complaints.len()), (vec![Amount::Bytes(75)], 0));
             continue;
         }
         assert_eq!(config.warn, LEVELS, "{value}");
-        assert!(
-            complaints(&config)[0].contains(value) && complaints(&config)[0].ends_with("75%,90%")
-        );
+        assert!(complaints(&config)[0].contains(value) && complaints(&config)[0].ends_with("75%,90%"));
     }
 }
 
@@ -326,19 +218,12 @@ fn programs() {
     assert!(config.applies_to(b"python3.11") && config.applies_to(b"pt_main_thread"));
     assert!(!config.applies_to(b"java") && !config.applies_to(b""));
     let config = read(&["SHMGUARD_PROGRAMS=!java:!postgres"]);
-    assert!(
-        config.applies_to(b"python3")
-            && !config.applies_to(b"java")
-            && !config.applies_to(b"postgres")
-    );
+    assert!(config.applies_to(b"python3") && !config.applies_to(b"java") && !config.applies_to(b"postgres"));
     for value in ["python*:!java", "/usr/bin/python3", "!", ":"] {
         let config = read(&[&format!("SHMGUARD_PROGRAMS={value}")]);
         assert_eq!(config.programs, Programs::All);
         assert!(config.applies_to(b"java"));
-        assert!(
-            complaints(&config)[0].contains("such as python*:pt_*"),
-            "{value}"
-        );
+        assert!(complaints(&config)[0].contains("such as python*:pt_*"), "{value}");
     }
 }
 
@@ -353,22 +238,11 @@ fn names_to_keep() {
 
 #[test]
 fn switches() {
-    let config = read(&[
-        "SHMGUARD_ADVERTISE=1",
-        "SHMGUARD_HELLO=yes",
-        "SHMGUARD_QUIET=True",
-    ]);
+    let config = read(&["SHMGUARD_ADVERTISE=1", "SHMGUARD_HELLO=yes", "SHMGUARD_QUIET=True"]);
     assert!(config.advertise && config.hello && config.quiet);
-    let config = read(&[
-        "SHMGUARD_ADVERTISE=0",
-        "SHMGUARD_HELLO=off",
-        "SHMGUARD_QUIET=2",
-    ]);
+    let config = read(&["SHMGUARD_ADVERTISE=0", "SHMGUARD_HELLO=off", "SHMGUARD_QUIET=2"]);
     assert!(!config.advertise && !config.hello && !config.quiet);
-    assert_eq!(
-        complaints(&config),
-        ["SHMGUARD_QUIET=\"2\" cannot be used: expected 0 or 1; the default is used: 0"]
-    );
+    assert_eq!(complaints(&config), ["SHMGUARD_QUIET=\"2\" cannot be used: expected 0 or 1; the default is used: 0"]);
 }
 
 #[test]
@@ -386,15 +260,10 @@ fn a_slip_in_a_name_is_told() {
 
 #[test]
 fn nobody_reads_a_hundred_complaints() {
-    let entries: Vec<String> = (0..100)
-        .map(|number| format!("SHMGUARD_NUMBER{number}=1"))
-        .collect();
+    let entries: Vec<String> = (0..100).map(|number| format!("SHMGUARD_NUMBER{number}=1")).collect();
     let config = Config::from_environ(entries.iter().map(|entry| entry.as_bytes()));
     assert_eq!(config.complaints.len(), MOST_COMPLAINTS + 1);
-    assert_eq!(
-        complaints(&config)[MOST_COMPLAINTS],
-        "more variables that cannot be used, not listed here"
-    );
+    assert_eq!(complaints(&config)[MOST_COMPLAINTS], "more variables that cannot be used, not listed here");
 }
 
 #[test]
@@ -419,40 +288,22 @@ fn the_documentation_is_the_table() {
             words if words.contains(' ') || words == "unset" => words.to_owned(),
             value => format!("`{value}`"),
         };
-        table += &format!(
-            "| `{}` | {} | {} |\n",
-            known.name,
-            default,
-            known.help.replace('|', "\\|")
-        );
+        table += &format!("| `{}` | {} | {} |\n", known.name, default, known.help.replace('|', "\\|"));
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/variables.md");
     let page = std::fs::read_to_string(path).expect("docs/variables.md");
     let (begin, end) = ("<!-- table: begin -->\n", "<!-- table: end -->");
-    let written = page
-        .split_once(begin)
-        .and_then(|(_, rest)| rest.split_once(end))
-        .map(|(table, _)| table);
-    assert_eq!(
-        written.expect("both marks"),
-        table,
-        "put this between the marks of docs/variables.md:\n{table}"
-    );
+    let written = page.split_once(begin).and_then(|(_, rest)| rest.split_once(end)).map(|(table, _)| table);
+    assert_eq!(written.expect("both marks"), table, "put this between the marks of docs/variables.md:\n{table}");
 }
 
 fn entry() -> impl Strategy<Value = Vec<u8>> {
-    let names: Vec<&str> = VARIABLES
-        .iter()
-        .map(|known| known.name)
-        .chain(["SHMGUARD_RUN", "SHMGUARD_X"])
-        .collect();
+    let names: Vec<&str> = VARIABLES.iter().map(|known| known.name).chain(["SHMGUARD_RUN", "SHMGUARD_X"]).collect();
     let value = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..60),
-        "(/|\\.\\.|a|:|@|[0-9]{1,20}|g|%|,|!|\\*|\\[|\\\\|none|/dev/shm| ){0,20}"
-            .prop_map(String::into_bytes),
+        "(/|\\.\\.|a|:|@|[0-9]{1,20}|g|%|,|!|\\*|\\[|\\\\|none|/dev/shm| ){0,20}".prop_map(String::into_bytes),
     ];
-    (proptest::sample::select(names), value)
-        .prop_map(|(name, value)| [name.as_bytes(), b"=", &value].concat())
+    (proptest::sample::select(names), value).prop_map(|(name, value)| [name.as_bytes(), b"=", &value].concat())
 }
 
 proptest! {

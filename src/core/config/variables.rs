@@ -150,7 +150,5 @@ pub const VARIABLES: &[Variable] = &[
 
 /// The entry of a variable; `None`: there is no such variable.
 pub fn variable(name: &[u8]) -> Option<&'static Variable> {
-    VARIABLES
-        .iter()
-        .find(|variable| variable.name.as_bytes() == name)
+    VARIABLES.iter().find(|variable| variable.name.as_bytes() == name)
 }

@@ -26,12 +26,7 @@ pub struct CgroupRoom {
 impl CgroupRoom {
     fn new(limit: u64, usage: u64, reclaimable: u64) -> Self {
         let firm = usage.saturating_sub(reclaimable);
-        Self {
-            limit,
-            usage,
-            reclaimable,
-            room: limit.saturating_sub(firm),
-        }
+        Self { limit, usage, reclaimable, room: limit.saturating_sub(firm) }
     }
 }
 
@@ -50,10 +45,7 @@ pub(super) fn narrowest(root: BorrowedFd<'_>) -> Option<CgroupRoom> {
     let mountinfo = file(root, b"proc/self/mountinfo")?;
     // A tree may be mounted in several places that show different parts of it: whatever can be read
     // is true, so all count.
-    places(&cgroup, &mountinfo)
-        .iter()
-        .filter_map(|place| along(root, place))
-        .min_by_key(|found| found.room)
+    places(&cgroup, &mountinfo).iter().filter_map(|place| along(root, place)).min_by_key(|found| found.room)
 }
 
 /// The cgroup with the least room from the process's own up to the root of the mount.
@@ -99,11 +91,7 @@ impl Files<'_> {
         let limit = least(self.value(b"memory.max"), self.value(b"memory.high"))?;
         let usage = self.value(b"memory.current")?;
         let stat = self.text(b"memory.stat").unwrap_or_default();
-        Some(CgroupRoom::new(
-            limit,
-            usage,
-            page_cache(&stat, b"inactive_file", b"active_file"),
-        ))
+        Some(CgroupRoom::new(limit, usage, page_cache(&stat, b"inactive_file", b"active_file")))
     }
 
     /// As [`Files::version_two`]. `own`: the process itself is in this one, not below it.
@@ -114,18 +102,11 @@ impl Files<'_> {
         }
         let stat = self.text(b"memory.stat").unwrap_or_default();
         // The second also counts ancestors that a container cannot see.
-        let limit = least(
-            self.value(b"memory.limit_in_bytes"),
-            field(&stat, b"hierarchical_memory_limit"),
-        )
-        .filter(|&limit| limit < UNLIMITED)?;
+        let limit = least(self.value(b"memory.limit_in_bytes"), field(&stat, b"hierarchical_memory_limit"))
+            .filter(|&limit| limit < UNLIMITED)?;
         let usage = self.value(b"memory.usage_in_bytes")?;
         // usage_in_bytes counts those below with it, of the numbers in memory.stat only total_ do.
-        Some(CgroupRoom::new(
-            limit,
-            usage,
-            page_cache(&stat, b"total_inactive_file", b"total_active_file"),
-        ))
+        Some(CgroupRoom::new(limit, usage, page_cache(&stat, b"total_inactive_file", b"total_active_file")))
     }
 }
 

@@ -45,11 +45,7 @@ pub(super) fn places(cgroup: &[u8], mountinfo: &[u8]) -> Vec<Place> {
             Version::Two => two,
         };
         if let Some(below) = own.and_then(|own| below(&found.root, own)) {
-            places.push(Place {
-                version: found.version,
-                mount: found.point,
-                below,
-            });
+            places.push(Place { version: found.version, mount: found.point, below });
         }
     }
     places
@@ -95,15 +91,8 @@ fn mount(line: &[u8]) -> Option<Mount> {
         _ => return None,
     };
     let point = unescape(point);
-    let start = point
-        .iter()
-        .position(|&byte| byte != b'/')
-        .unwrap_or(point.len());
-    Some(Mount {
-        version,
-        root: unescape(root),
-        point: point.get(start..)?.to_vec(),
-    })
+    let start = point.iter().position(|&byte| byte != b'/').unwrap_or(point.len());
+    Some(Mount { version, root: unescape(root), point: point.get(start..)?.to_vec() })
 }
 
 /// The mount point of a line as it stands there.
@@ -123,11 +112,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     while let Some((&byte, after)) = rest.split_first() {
         let escaped = (byte == b'\\').then(|| octal(after.get(..3)?)).flatten();
         plain.push(escaped.unwrap_or(byte));
-        rest = if escaped.is_some() {
-            after.get(3..).unwrap_or_default()
-        } else {
-            after
-        };
+        rest = if escaped.is_some() { after.get(3..).unwrap_or_default() } else { after };
     }
     plain
 }
@@ -156,8 +141,7 @@ fn below(root: &[u8], own: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&byte| byte == b'/')
-        .filter(|name| !name.is_empty() && *name != b".")
+    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty() && *name != b".")
 }
 
 #[cfg(test)]
@@ -167,24 +151,14 @@ mod tests {
 
     fn way(root: &str, own: &str) -> Option<String> {
         let below = below(root.as_bytes(), own.as_bytes())?;
-        Some(
-            below
-                .iter()
-                .map(|name| String::from_utf8_lossy(name).into_owned())
-                .collect::<Vec<_>>()
-                .join("/"),
-        )
+        Some(below.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>().join("/"))
     }
 
     #[test]
     fn the_way_from_a_mount_to_the_process() {
         for (root, own, expected) in [
             ("/", "/", Some("")),
-            (
-                "/",
-                "/user.slice/user-0.slice",
-                Some("user.slice/user-0.slice"),
-            ),
+            ("/", "/user.slice/user-0.slice", Some("user.slice/user-0.slice")),
             ("/docker/4a5b", "/docker/4a5b", Some("")),
             ("/docker/4a5b", "/docker/4a5b/worker", Some("worker")),
             ("/docker/4a5b", "/docker/4a5bc", None),
@@ -204,12 +178,10 @@ mod tests {
 
     #[test]
     fn mounts_with_optional_fields_and_escapes() {
-        let line = br"36 31 0:33 /docker/a\040b /sys/fs/cgroup/my\040memory ro master:12 shared:3 - cgroup cgroup rw,memory";
-        let expected = Mount {
-            version: Version::One,
-            root: b"/docker/a b".to_vec(),
-            point: b"sys/fs/cgroup/my memory".to_vec(),
-        };
+        let line =
+            br"36 31 0:33 /docker/a\040b /sys/fs/cgroup/my\040memory ro master:12 shared:3 - cgroup cgroup rw,memory";
+        let expected =
+            Mount { version: Version::One, root: b"/docker/a b".to_vec(), point: b"sys/fs/cgroup/my memory".to_vec() };
         assert_eq!(mount(line), Some(expected));
         let unified = mount(b"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw");
         assert_eq!(unified.map(|found| found.version), Some(Version::Two));
@@ -241,14 +213,8 @@ mod tests {
 
     #[test]
     fn a_removed_cgroup_still_has_a_place() {
-        let found = places(
-            b"0::/job/step (deleted)\n",
-            b"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-        );
-        assert_eq!(
-            found.first().map(|place| place.below.clone()),
-            Some(vec![b"job".to_vec(), b"step".to_vec()])
-        );
+        let found = places(b"0::/job/step (deleted)\n", b"41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        assert_eq!(found.first().map(|place| place.below.clone()), Some(vec![b"job".to_vec(), b"step".to_vec()]));
     }
 
     #[test]
@@ -256,20 +222,11 @@ mod tests {
         let host = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         let covered = |by: &str| {
             let found = places(b"4:memory:/docker/4a5b\n", format!("{host}{by}").as_bytes());
-            found
-                .into_iter()
-                .map(|place| place.below.concat())
-                .collect::<Vec<_>>()
+            found.into_iter().map(|place| place.below.concat()).collect::<Vec<_>>()
         };
         assert_eq!(covered(""), [b"docker4a5b"]);
-        assert_eq!(
-            covered("86 35 0:32 /docker/4a5b /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"),
-            [b""]
-        );
-        assert_eq!(
-            covered("86 35 0:50 / /sys/fs/cgroup/memory rw - tmpfs tmpfs rw\n"),
-            [b""; 0]
-        );
+        assert_eq!(covered("86 35 0:32 /docker/4a5b /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"), [b""]);
+        assert_eq!(covered("86 35 0:50 / /sys/fs/cgroup/memory rw - tmpfs tmpfs rw\n"), [b""; 0]);
     }
 
     proptest! {

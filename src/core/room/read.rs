@@ -56,11 +56,7 @@ mod tests {
     fn reads_files_of_any_length_whole() {
         for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE, LONGEST - 1] {
             let contents = vec![b'x'; length];
-            assert_eq!(
-                read_back(&contents).as_deref(),
-                Some(contents.as_slice()),
-                "{length}"
-            );
+            assert_eq!(read_back(&contents).as_deref(), Some(contents.as_slice()), "{length}");
         }
     }
 
@@ -70,10 +66,7 @@ mod tests {
         let text = read_back(&contents).expect("read");
         assert!(text.len() < LONGEST && text.len() > LONGEST - 16);
         assert!(text.ends_with(b"9") && contents.starts_with(&text));
-        assert_eq!(
-            read_back(&vec![b'x'; LONGEST + 1]).as_deref(),
-            Some(b"".as_slice())
-        );
+        assert_eq!(read_back(&vec![b'x'; LONGEST + 1]).as_deref(), Some(b"".as_slice()));
     }
 
     #[test]
@@ -82,8 +75,6 @@ mod tests {
         assert_eq!(file(root.as_fd(), b"no/such/file"), None);
         assert_eq!(file(root.as_fd(), b"proc"), None);
         assert_eq!(file(root.as_fd(), b"a\0b"), None);
-        assert!(
-            file(root.as_fd(), b"proc/self/status").is_some_and(|text| text.starts_with(b"Name:"))
-        );
+        assert!(file(root.as_fd(), b"proc/self/status").is_some_and(|text| text.starts_with(b"Name:")));
     }
 }

@@ -31,27 +31,15 @@ pub struct Space {
 pub fn space(fd: BorrowedFd<'_>) -> Result<Space, Errno> {
     let told = rustix::fs::fstatvfs(fd)?;
     // f_frsize is 0 on kernels before 2.6.36 and in some FUSE file systems: then f_bsize is meant.
-    let unit = if told.f_frsize == 0 {
-        told.f_bsize
-    } else {
-        told.f_frsize
-    };
+    let unit = if told.f_frsize == 0 { told.f_bsize } else { told.f_frsize };
     let bytes = |blocks: u64| blocks.saturating_mul(unit);
     let limited = told.f_blocks != 0;
     Ok(Space {
         capacity: limited.then(|| bytes(told.f_blocks)),
-        free: if limited {
-            bytes(told.f_bavail)
-        } else {
-            u64::MAX
-        },
+        free: if limited { bytes(told.f_bavail) } else { u64::MAX },
         used: bytes(told.f_blocks.saturating_sub(told.f_bfree)),
         inodes: (told.f_files != 0).then_some(told.f_files),
-        inodes_free: if told.f_files != 0 {
-            told.f_ffree
-        } else {
-            u64::MAX
-        },
+        inodes_free: if told.f_files != 0 { told.f_ffree } else { u64::MAX },
         readonly: told.f_flag.contains(StatVfsMountFlags::RDONLY),
         noexec: told.f_flag.contains(StatVfsMountFlags::NOEXEC),
     })
@@ -120,10 +108,7 @@ pub fn fs_type(fd: BorrowedFd<'_>) -> Result<FsKind, Errno> {
 }
 
 fn sort_of(magic: u32) -> FsKind {
-    MAGICS
-        .iter()
-        .find(|&&(known, _)| known == magic)
-        .map_or(FsKind::Other, |&(_, kind)| kind)
+    MAGICS.iter().find(|&&(known, _)| known == magic).map_or(FsKind::Other, |&(_, kind)| kind)
 }
 
 #[cfg(test)]
@@ -145,10 +130,7 @@ mod tests {
             .args(["--block-size=1", "--output=size", path])
             .output()
             .expect("df of coreutils");
-        let size = String::from_utf8_lossy(&df.stdout)
-            .lines()
-            .nth(1)
-            .map(|line| line.trim().parse::<u64>());
+        let size = String::from_utf8_lossy(&df.stdout).lines().nth(1).map(|line| line.trim().parse::<u64>());
         assert_eq!(told.capacity, size.expect("a second line").ok());
         assert!(!told.readonly && told.free > 0 && told.free <= told.capacity.unwrap_or(u64::MAX));
         assert!(told.inodes.is_none() || told.inodes_free > 0);
@@ -163,13 +145,7 @@ mod tests {
     #[test]
     fn every_magic_is_listed_once() {
         for (index, &(magic, _)) in MAGICS.iter().enumerate() {
-            assert!(
-                MAGICS
-                    .iter()
-                    .skip(index + 1)
-                    .all(|&(other, _)| other != magic),
-                "{magic:#x}"
-            );
+            assert!(MAGICS.iter().skip(index + 1).all(|&(other, _)| other != magic), "{magic:#x}");
         }
         assert_eq!(sort_of(0xff53_4d42), FsKind::Network);
         assert_eq!(sort_of(0x9584_58f6), FsKind::Other);

@@ -43,10 +43,7 @@ mod tests {
         assert_eq!(kibibytes(MEMINFO, b"MemAvailable:"), Some(24_312_832 << 10));
         assert_eq!(kibibytes(MEMINFO, b"HugePages_Total:"), None);
         assert_eq!(kibibytes(MEMINFO, b"Absent:"), None);
-        assert_eq!(
-            kibibytes(b"MemTotal: 18446744073709551615 kB", b"MemTotal:"),
-            None
-        );
+        assert_eq!(kibibytes(b"MemTotal: 18446744073709551615 kB", b"MemTotal:"), None);
     }
 
     #[test]
@@ -60,13 +57,7 @@ mod tests {
     #[test]
     fn reads_numbers_only() {
         assert_eq!(number(b"18446744073709551615\n"), Some(u64::MAX));
-        for text in [
-            b"".as_slice(),
-            b"max\n",
-            b"-1\n",
-            b"18446744073709551616",
-            b"1 2",
-        ] {
+        for text in [b"".as_slice(), b"max\n", b"-1\n", b"18446744073709551616", b"1 2"] {
             assert_eq!(number(text), None);
         }
     }

@@ -1,0 +1,227 @@
+//! shm_open and shm_unlink: openat and unlinkat with glibc's rules (shm_open(3), posix/shm-directory.c of glibc 2.36), so that
+//! no librt has to be loaded and a link of ours can be followed. Another preload's shm_open is called where there is one.
+
+use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::mode_t;
+use redhook::{hook, real};
+use rustix::fs::OFlags;
+
+use shmguard_core::engine::{Before, Creation, Engine};
+use shmguard_core::segment::Origin;
+use shmguard_core::syscall6;
+
+use super::open::{close, failed, followed, MOST_TRIES};
+use super::path;
+use crate::{errno, life, next};
+
+static FOREIGN_OPEN: AtomicBool = AtomicBool::new(false);
+static FOREIGN_UNLINK: AtomicBool = AtomicBool::new(false);
+
+/// Resolves redhook's functions.
+pub fn resolve() {
+    FOREIGN_OPEN.store(next::is_foreign(&next::SHM_OPEN), Ordering::Relaxed);
+    FOREIGN_UNLINK.store(next::is_foreign(&next::SHM_UNLINK), Ordering::Relaxed);
+    if next::SHM_OPEN.is_known() {
+        let _ = real!(shm_open);
+    }
+    if next::SHM_UNLINK.is_known() {
+        let _ = real!(shm_unlink);
+    }
+}
+
+/// Longest name with the directory in front and a NUL behind; a longer one is the kernel's to refuse.
+const LONGEST: usize = 9 + 255 + 1;
+
+/// The path that glibc makes of a name; an errno where it refuses.
+struct Path {
+    bytes: [u8; LONGEST + 8],
+    length: usize,
+}
+
+impl Path {
+    /// # Safety
+    /// The program's own string.
+    unsafe fn of(name: *const c_char) -> Result<Path, c_int> {
+        // SAFETY: the caller's.
+        let name = unsafe { path(name) }.ok_or(libc::EFAULT)?;
+        let start = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
+        let name = name.get(start..).unwrap_or(&[]);
+        if name.is_empty() || name.contains(&b'/') {
+            return Err(libc::EINVAL);
+        }
+        if name.len() > 255 {
+            return Err(libc::ENAMETOOLONG);
+        }
+        let mut path = Path { bytes: [0; LONGEST + 8], length: 9 + name.len() };
+        for (place, byte) in path.bytes.iter_mut().zip(b"/dev/shm/".iter().chain(name)) {
+            *place = *byte;
+        }
+        Ok(path)
+    }
+
+    fn name(&self) -> &[u8] {
+        self.bytes.get(9..self.length).unwrap_or(&[])
+    }
+
+    fn open(&self, flags: c_int, mode: mode_t) -> c_int {
+        let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: a NUL-terminated path in a live buffer.
+        let answer = unsafe {
+            syscall6(
+                libc::SYS_openat,
+                libc::AT_FDCWD as isize as usize,
+                self.bytes.as_ptr() as usize,
+                flags as usize,
+                mode as usize,
+                0,
+                0,
+            )
+        };
+        let fd = errno::from_raw(answer) as c_int;
+        if fd < 0 && errno::get() == libc::EISDIR {
+            errno::set(libc::EINVAL);
+        }
+        fd
+    }
+}
+
+/// What is not redirected: another preload's shm_open, or the kernel.
+///
+/// # Safety
+/// The program's own name; `path` was made of it.
+unsafe fn plain(name: *const c_char, path: &Path, flags: c_int, mode: mode_t) -> c_int {
+    if FOREIGN_OPEN.load(Ordering::Relaxed) {
+        // SAFETY: the program's own call but for O_EXCL.
+        return unsafe { real!(shm_open)(name, flags, mode) };
+    }
+    path.open(flags, mode)
+}
+
+/// # Safety
+/// The program's own arguments.
+unsafe fn attach(
+    engine: &'static Engine,
+    guard: usize,
+    name: *const c_char,
+    path: &Path,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    let before = errno::get();
+    let mut tries = 0;
+    loop {
+        // SAFETY: the program's own call.
+        let fd = unsafe { plain(name, path, flags, mode) };
+        if fd < 0 {
+            return followed(engine, guard, path.name(), flags | libc::O_CLOEXEC, before);
+        }
+        tries += 1;
+        if tries > MOST_TRIES || !life::shielded(false, || engine.opened(guard, fd)) {
+            return fd;
+        }
+        close(fd);
+    }
+}
+
+/// # Safety
+/// The program's own arguments.
+unsafe fn create(
+    engine: &'static Engine,
+    guard: usize,
+    name: *const c_char,
+    path: &Path,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    let exclusive = flags & libc::O_EXCL != 0;
+    let creation = Creation {
+        guard,
+        name: path.name(),
+        origin: if exclusive { Origin::ShmOpen } else { Origin::Rendezvous },
+        flags: OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC,
+        mode,
+    };
+    let before = errno::get();
+    match life::shielded(Before::Pass, || engine.before_creating(&creation)) {
+        // SAFETY: the program's own call.
+        Before::Pass => unsafe { attach(engine, guard, name, path, flags, mode) },
+        Before::Made(fd) => fd,
+        Before::Proceed(plan) => {
+            // SAFETY: the program's own call but for O_EXCL, which tells who created the segment.
+            let fd = unsafe { plain(name, path, flags | libc::O_EXCL, mode) };
+            if fd >= 0 {
+                life::shielded((), || engine.created(&plan, path.name(), fd));
+                return fd;
+            }
+            if !exclusive && errno::get() == libc::EEXIST {
+                errno::set(before);
+                // SAFETY: the program's own call.
+                return unsafe { attach(engine, guard, name, path, flags, mode) };
+            }
+            failed(engine, &plan, path.name());
+            fd
+        }
+    }
+}
+
+hook! {
+    unsafe fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int => shmguard_shm_open {
+        // SAFETY: the program's own string.
+        let path = match unsafe { Path::of(name) } {
+            Ok(path) => path,
+            Err(error) => {
+                errno::set(error);
+                return -1;
+            }
+        };
+        match life::engine().and_then(|engine| Some((engine, engine.posix_guard()?))) {
+            // SAFETY: the program's own call.
+            None => unsafe { plain(name, &path, flags, mode) },
+            // SAFETY: as above.
+            Some((engine, guard)) if flags & libc::O_CREAT != 0 => unsafe {
+                create(engine, guard, name, &path, flags, mode)
+            },
+            // SAFETY: as above.
+            Some((engine, guard)) => unsafe { attach(engine, guard, name, &path, flags, mode) },
+        }
+    }
+}
+
+hook! {
+    unsafe fn shm_unlink(name: *const c_char) -> c_int => shmguard_shm_unlink {
+        // SAFETY: the program's own string.
+        let path = match unsafe { Path::of(name) } {
+            Ok(path) => path,
+            // glibc's shm_unlink says ENOENT where shm_open says EINVAL.
+            Err(error) => {
+                errno::set(if error == libc::EINVAL { libc::ENOENT } else { error });
+                return -1;
+            }
+        };
+        let guarded = life::engine().and_then(|engine| Some((engine, engine.posix_guard()?)));
+        let link = guarded.and_then(|(engine, guard)| life::shielded(None, || Some(engine.unlinking(guard, path.name()))));
+        let result = if FOREIGN_UNLINK.load(Ordering::Relaxed) {
+            // SAFETY: the program's own call.
+            unsafe { real!(shm_unlink)(name) }
+        } else {
+            // SAFETY: a NUL-terminated path in a live buffer.
+            let answer = unsafe {
+                syscall6(libc::SYS_unlinkat, libc::AT_FDCWD as isize as usize, path.bytes.as_ptr() as usize, 0, 0, 0, 0)
+            };
+            let result = errno::from_raw(answer) as c_int;
+            if result < 0 && errno::get() == libc::EPERM {
+                errno::set(libc::EACCES);
+            }
+            result
+        };
+        if let (0, Some((engine, guard)), Some(link)) = (result, guarded, link) {
+            life::shielded((), || {
+                engine.unlinked(&link);
+                engine.log_unlinked(guard, path.name());
+            });
+        }
+        result
+    }
+}

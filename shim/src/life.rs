@@ -1,0 +1,130 @@
+//! The library's life in a process: constructor, fork, end.
+
+use std::ffi::{c_char, c_int, CStr};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use once_cell::race::OnceBox;
+
+use shmguard_core::config::{Config, Mode, Programs};
+use shmguard_core::engine::Engine;
+use shmguard_core::segment::Table;
+
+use crate::{hooks, log, next, outlet};
+
+static ENGINE: OnceBox<Engine> = OnceBox::new();
+static TABLE: Table = Table::new();
+static OUTLET: outlet::Standard = outlet::Standard;
+
+/// The engine, when the library has been loaded and has something to do in this program.
+#[inline(always)]
+pub fn engine() -> Option<&'static Engine> {
+    ENGINE.get()
+}
+
+/// Runs bookkeeping of ours; a panic in it costs the bookkeeping, never the program's call.
+pub fn shielded<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise)
+}
+
+#[used]
+#[link_section = ".init_array"]
+static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
+
+#[used]
+#[link_section = ".fini_array"]
+static DESTRUCTOR: extern "C" fn() = destructor;
+
+/// glibc calls constructors with main's arguments. The environment comes from there: bash exports a getenv of its own.
+extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    let errno = crate::errno::get();
+    let _ = catch_unwind(|| {
+        std::panic::set_hook(Box::new(|_| {}));
+        next::look_up();
+        hooks::resolve();
+        begin(environment);
+    });
+    crate::errno::set(errno);
+}
+
+fn begin(environment: *const *const c_char) {
+    let config = Config::from_environ(Entries { at: environment }.map(CStr::to_bytes));
+    if config.mode == Mode::Off || !concerns_this_program(&config) {
+        return;
+    }
+    outlet::remember();
+    let directory = config.log.clone();
+    let engine = Engine::new(config, &OUTLET, &TABLE);
+    engine.begin(shmguard_core::getpid());
+    if ENGINE.set(Box::new(engine)).is_err() {
+        return;
+    }
+    // SAFETY: the handlers are plain functions that stay for as long as the process: the library is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    if let Some(directory) = directory {
+        log::begin(&directory);
+    }
+}
+
+/// The executable's name is asked for only where SHMGUARD_PROGRAMS makes a difference.
+fn concerns_this_program(config: &Config) -> bool {
+    if config.programs == Programs::All {
+        return true;
+    }
+    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 1024];
+    match rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/exe", &mut buffer) {
+        Ok((path, _)) => {
+            let path: &[u8] = path;
+            config.applies_to(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path))
+        }
+        Err(_) => true,
+    }
+}
+
+/// The strings of an environment.
+struct Entries {
+    at: *const *const c_char,
+}
+
+impl Iterator for Entries {
+    type Item = &'static CStr;
+
+    fn next(&mut self) -> Option<&'static CStr> {
+        if self.at.is_null() {
+            return None;
+        }
+        // SAFETY: `begin` was given a null-terminated array; the cursor never passes its end.
+        let entry = unsafe { *self.at };
+        if entry.is_null() {
+            return None;
+        }
+        self.at = self.at.wrapping_add(1);
+        // SAFETY: each entry is a NUL-terminated string; the iterator is used up before main can change it.
+        Some(unsafe { CStr::from_ptr(entry) })
+    }
+}
+
+extern "C" fn before_fork() {
+    if let Some(engine) = engine() {
+        shielded((), || engine.fork_prepare());
+    }
+}
+
+extern "C" fn after_fork_in_parent() {
+    if let Some(engine) = engine() {
+        shielded((), || engine.fork_parent());
+    }
+}
+
+extern "C" fn after_fork_in_child() {
+    if let Some(engine) = engine() {
+        shielded((), || engine.fork_child());
+    }
+}
+
+extern "C" fn destructor() {
+    let errno = crate::errno::get();
+    if let Some(engine) = engine() {
+        shielded((), || engine.end());
+    }
+    crate::errno::set(errno);
+}

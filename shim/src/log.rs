@@ -1,0 +1,116 @@
+//! Log lines: one JSON object each, through one `tracing` call site to a `RollingFileAppender` made for the line.
+//!
+//! Made for the line, because an open file is a descriptor that the host closes and reuses, and then the line lands in the
+//! host's data. Our own small Subscriber, because `tracing_subscriber::fmt` formats in a thread-local that calls the host's
+//! malloc. A failure costs the line, not the program.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use once_cell::race::OnceBox;
+use rustix::fs::{openat, Mode, OFlags, CWD};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_appender::rolling::{RollingFileAppender, Rotation};
+
+use shmguard_core::process::Owner;
+use shmguard_core::text::Text;
+
+/// The directory of SHMGUARD_LOG, as text.
+static DIRECTORY: OnceBox<String> = OnceBox::new();
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Begins to log into `directory`, in the constructor: the call site is registered here, where a lock and an allocation do no
+/// harm.
+pub fn begin(directory: &std::ffi::CStr) {
+    let Ok(directory) = directory.to_str() else { return };
+    if DIRECTORY.set(Box::new(directory.to_owned())).is_err() {
+        return;
+    }
+    if tracing::dispatcher::set_global_default(tracing::Dispatch::new(Lines)).is_ok() {
+        // The first event registers the call site; the flag keeps it from being written.
+        emit("");
+        ON.store(true, Ordering::Release);
+    }
+}
+
+/// Writes one line.
+pub fn write(line: &str) {
+    if ON.load(Ordering::Acquire) {
+        emit(line);
+    }
+}
+
+fn emit(line: &str) {
+    tracing::event!(target: "shmguard", Level::INFO, line);
+}
+
+/// A Subscriber that writes the field `line` of each event, and nothing else.
+struct Lines;
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "shmguard"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        if ON.load(Ordering::Acquire) {
+            event.record(&mut Line);
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Line;
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "line" {
+            append(value);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+fn append(line: &str) {
+    let Some(directory) = DIRECTORY.get() else { return };
+    let me = Owner::current();
+    let mut name = Text::<64>::new();
+    let _ = write!(name, "shmguard-{}-{:x}", me.pid, me.start);
+    let mut path = Text::<1024>::new();
+    let _ = write!(path, "{directory}/{}.jsonl", name.as_str());
+    if path.is_full() {
+        return;
+    }
+    // The appender would make the file with the umask's mode; what is logged concerns its owner only.
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match openat(CWD, path.bytes(), flags, Mode::RUSR | Mode::WUSR) {
+        Ok(_) | Err(rustix::io::Errno::EXIST) => {}
+        Err(_) => return,
+    }
+    let appender = RollingFileAppender::builder()
+        .rotation(Rotation::NEVER)
+        .filename_prefix(name.as_str())
+        .filename_suffix("jsonl")
+        .build(Path::new(directory.as_str()));
+    let Ok(mut appender) = appender else { return };
+    let mut whole = Text::<{ shmguard_core::event::LINE + 1 }>::new();
+    whole.add_bytes(line.as_bytes());
+    whole.add_bytes(b"\n");
+    let _ = appender.write_all(whole.bytes());
+}

@@ -1,0 +1,109 @@
+//! The next definition of each hooked function: another preload's or libc's.
+//!
+//! Looked up once, in the constructor. Before that (and where there is none) a hook makes the system call itself.
+
+use std::ffi::{c_char, c_void, CStr};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function that may stand behind one of ours.
+pub struct Next {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Next {
+        Next { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Is it known?
+    #[inline(always)]
+    pub fn is_known(&self) -> bool {
+        !self.address.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Its address, or null.
+    #[inline(always)]
+    pub fn address(&self) -> *mut c_void {
+        self.address.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! table {
+    ($($constant:ident = $name:literal,)*) => {
+        $(#[doc = concat!("`", $name, "`.")] pub static $constant: Next = Next::new(match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!("a name with a NUL"),
+        });)*
+        /// All of them.
+        static ALL: &[&Next] = &[$(&$constant),*];
+    };
+}
+
+table! {
+    SHM_OPEN = "shm_open",
+    SHM_UNLINK = "shm_unlink",
+    OPEN = "open",
+    OPEN64 = "open64",
+    OPENAT = "openat",
+    OPENAT64 = "openat64",
+    OPEN_2 = "__open_2",
+    OPEN64_2 = "__open64_2",
+    OPENAT_2 = "__openat_2",
+    OPENAT64_2 = "__openat64_2",
+    CREAT = "creat",
+    CREAT64 = "creat64",
+    MKSTEMP = "mkstemp",
+    MKSTEMP64 = "mkstemp64",
+    MKOSTEMP = "mkostemp",
+    MKOSTEMP64 = "mkostemp64",
+    MKSTEMPS = "mkstemps",
+    MKSTEMPS64 = "mkstemps64",
+    MKOSTEMPS = "mkostemps",
+    MKOSTEMPS64 = "mkostemps64",
+    FTRUNCATE = "ftruncate",
+    FTRUNCATE64 = "ftruncate64",
+    TRUNCATE = "truncate",
+    TRUNCATE64 = "truncate64",
+    POSIX_FALLOCATE = "posix_fallocate",
+    POSIX_FALLOCATE64 = "posix_fallocate64",
+    FALLOCATE = "fallocate",
+    FALLOCATE64 = "fallocate64",
+    MMAP = "mmap",
+    MMAP64 = "mmap64",
+    UNLINK = "unlink",
+    UNLINKAT = "unlinkat",
+    REMOVE = "remove",
+    RENAME = "rename",
+    RENAMEAT = "renameat",
+    RENAMEAT2 = "renameat2",
+    LINKAT = "linkat",
+}
+
+/// Looks all of them up. `false` in `shm_open_is_foreign` when shm_open's next definition is libc's own.
+pub fn look_up() {
+    for next in ALL {
+        // SAFETY: dlsym with RTLD_NEXT reads the name and answers with an address or null.
+        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, next.name.as_ptr()) };
+        next.address.store(address, Ordering::Release);
+    }
+}
+
+/// Is the next shm_open another preload's (anything but libc's or librt's)? Then it is called for what is not redirected.
+pub fn is_foreign(next: &Next) -> bool {
+    if !next.is_known() {
+        return false;
+    }
+    // SAFETY: a Dl_info is plain data for which zero is valid.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: dladdr writes into the live local and returns names that live as long as the object is loaded.
+    let found = unsafe { libc::dladdr(next.address(), &mut info) };
+    let name: *const c_char = info.dli_fname;
+    if found == 0 || name.is_null() {
+        return false;
+    }
+    // SAFETY: a NUL-terminated name of a loaded object.
+    let path = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    !(file.starts_with(b"libc.so") || file.starts_with(b"libc-") || file.starts_with(b"librt"))
+}

@@ -1,0 +1,560 @@
+//! What is said and logged, and when it may be said again.
+
+use std::fmt::{self, Display};
+use std::sync::atomic::Ordering;
+
+use rustix::io::Errno;
+
+use super::size::{Failure, Sizing};
+use super::Engine;
+use crate::config::Mode;
+use crate::event::Event;
+use crate::exchange::Stay;
+use crate::guard::Guard;
+use crate::ledger::Totals;
+use crate::message::{self, Asking, Line, Shown};
+use crate::policy::{Cause, Situation, Verdict};
+use crate::segment::{Place, Segment};
+use crate::size::Human;
+use crate::target::{Directory, Medium, Unusable};
+use crate::text::{Printable, Text};
+
+/// Bits of `Engine::said`: levels take the first eight.
+const SAID_REDIRECT: u32 = 8;
+const SAID_REFUSED: u32 = 9;
+const SAID_GUARD: u32 = 10;
+const SAID_DESCRIPTORS: u32 = 11;
+const SAID_INODES: u32 = 12;
+const SAID_START: u32 = 13;
+const SAID_OVERFLOW: u32 = 16;
+const SAID_TARGET: u32 = 40;
+
+impl Engine {
+    /// Says a line, if it is the first time for this process and, by the ledger, for all.
+    fn say_once(&self, bit: u32, what: &str, line: &Line) {
+        let mask = 1u64 << (bit & 63);
+        if self.said.fetch_or(mask, Ordering::AcqRel) & mask != 0 || !self.once(what) {
+            return;
+        }
+        self.say(what, line);
+    }
+
+    fn say(&self, what: &str, line: &Line) {
+        self.count(|record| record.warnings += 1);
+        self.make_urgent();
+        let written = !self.config.quiet && self.outlet.say(line.bytes());
+        if self.config.log.is_some() {
+            let text = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
+            let event = self.event("warn").word("what", what).flag("shown", written).bytes("text", text);
+            self.outlet.log(event.finish().as_str());
+        }
+    }
+
+    fn event(&self, kind: &str) -> Event {
+        Event::new(kind, &self.me(), &self.command())
+    }
+
+    fn shown<'a>(&'a self, index: u8, situation: &Situation) -> Shown<'a> {
+        Shown { path: self.guard_path(index as usize), fill: situation.fill(), capacity: situation.capacity }
+    }
+
+    /// The first words of a process: greeting, complaints about variables.
+    pub(super) fn tell_start(&self, guard: &Guard, index: usize) {
+        if self.config.log.is_some() {
+            let mut event = self
+                .event("start")
+                .word("version", env!("CARGO_PKG_VERSION"))
+                .word("mode", mode_word(self.config.mode))
+                .bytes("guard", self.guard_path(index).to_bytes())
+                .maybe("capacity", guard.space.capacity)
+                .maybe("budget", guard.space.capacity.map(|capacity| self.config.budget_bytes(capacity)))
+                .number("used", guard.space.used);
+            for (index, spec) in self.config.targets.iter().enumerate().take(8) {
+                let mut name = Text::<16>::new();
+                name.add(format_args!("target{index}"));
+                event = event.bytes(name.as_str(), spec.path.to_bytes());
+            }
+            self.outlet.log(event.finish().as_str());
+        }
+        for (number, complaint) in self.config.complaints.iter().enumerate() {
+            let mut what = Text::<32>::new();
+            what.add(format_args!("variable.{number}"));
+            if self.once(what.as_str()) {
+                self.say(what.as_str(), &message::line(format_args!("{complaint}")));
+            }
+        }
+        if self.config.hello {
+            self.say_once(SAID_START, "hello", &self.hello(guard, index));
+        }
+    }
+
+    fn hello(&self, guard: &Guard, index: usize) -> Line {
+        let shown = Shown { path: self.guard_path(index), fill: guard.space.used, capacity: guard.space.capacity };
+        message::line(format_args!(
+            "version {}, mode {}, guards {} ({shown} in use), targets: {}",
+            env!("CARGO_PKG_VERSION"),
+            mode_word(self.config.mode),
+            message::path(self.guard_path(index)),
+            Targets { engine: self, guard, need: None }
+        ))
+    }
+
+    pub(super) fn tell_missing_guard(&self, index: usize) {
+        let path = self.guard_path(index);
+        self.say_once(
+            SAID_GUARD,
+            "guard",
+            &message::line(format_args!(
+                "{} is not a directory here: shared memory cannot work without it. Mount one: mount -t tmpfs -o size=1g,mode=1777 tmpfs {}",
+                message::path(path),
+                message::path(path)
+            )),
+        );
+    }
+
+    /// A creating call failed; some causes have nothing to do with bytes.
+    pub(super) fn tell_failed_creation(&self, index: usize, name: &[u8], error: i32) {
+        let path = message::path(self.guard_path(index));
+        let name = Printable(name.get(..name.len().min(64)).unwrap_or(name));
+        match Errno::from_raw_os_error(error) {
+            Errno::MFILE => {
+                let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(0);
+                self.say_once(
+                    SAID_DESCRIPTORS,
+                    "descriptors",
+                    &message::line(format_args!(
+                        "{name} cannot be created: the process has used all of its {limit} descriptors. {path} has room; raise the limit: ulimit -n {}",
+                        limit.saturating_mul(16).max(65536)
+                    )),
+                );
+            }
+            Errno::NOSPC => {
+                let Some(guard) = self.open_guard(index) else { return };
+                if guard.space.inodes.is_some() && guard.space.inodes_free == 0 {
+                    self.say_once(
+                        SAID_INODES,
+                        "inodes",
+                        &message::line(format_args!(
+                            "{name} cannot be created: {path} has no inode left ({} files), though {} are free. Remove stale files, or mount it with a larger nr_inodes",
+                            guard.space.inodes.unwrap_or(0),
+                            Human(guard.space.free)
+                        )),
+                    );
+                }
+            }
+            Errno::ROFS => self.say_once(
+                SAID_GUARD,
+                "guard",
+                &message::line(format_args!(
+                    "{name} cannot be created: {path} is mounted read-only. Mount it writable"
+                )),
+            ),
+            Errno::ACCESS => self.say_once(
+                SAID_GUARD,
+                "guard",
+                &message::line(format_args!(
+                    "{name} cannot be created: {path} is not writable for this user. Give it mode 1777"
+                )),
+            ),
+            _ => {}
+        }
+    }
+
+    /// Kind 1: a fill level will be reached by this request.
+    pub(super) fn tell_levels(&self, segment: &Segment, sizing: &Sizing<'_>, situation: &Situation, verdict: Verdict) {
+        let Some(capacity) = situation.capacity.filter(|capacity| *capacity > 0) else { return };
+        let stays = matches!(verdict, Verdict::Keep { .. } | Verdict::Overflow(..));
+        let held = (sizing.stat.st_blocks as u64).saturating_mul(512);
+        let added = if stays { sizing.bytes.saturating_sub(held) } else { 0 };
+        let after = situation.fill().saturating_add(added);
+        let mut highest = None;
+        for (number, level) in self.config.warn.iter().enumerate().take(8) {
+            if after >= level.of(capacity) && self.said.load(Ordering::Relaxed) & (1 << number) == 0 {
+                highest = Some(number);
+            }
+        }
+        let Some(number) = highest else { return };
+        let first = self.once(level_name(number).as_str());
+        for (lower, level) in self.config.warn.iter().enumerate().take(8) {
+            if after >= level.of(capacity) {
+                self.said.fetch_or(1 << lower, Ordering::Relaxed);
+                if lower != number {
+                    let _ = self.once(level_name(lower).as_str());
+                }
+            }
+        }
+        if !first {
+            return;
+        }
+        let mut then = Text::<200>::new();
+        match verdict {
+            Verdict::Keep { .. } if self.redirects() => {
+                then.add(format_args!("it stays there, what does not fit will go to "));
+                match self.config.targets.first() {
+                    Some(target) => then.add(format_args!("{}", message::path(&target.path))),
+                    None => then.add(format_args!("nowhere")),
+                }
+            }
+            Verdict::Keep { .. } => then.add(format_args!(
+                "nothing is redirected ({}), so at 100% programs die of SIGBUS",
+                if self.config.mode == Mode::Redirect { "no target" } else { mode_word(self.config.mode) }
+            )),
+            Verdict::Redirect(_) => then.add(format_args!("it goes to a target")),
+            Verdict::Refuse(_) => then.add(format_args!("it is refused with ENOSPC")),
+            Verdict::Overflow(_, stay) => {
+                then.add(format_args!("it does not fit and stays: {}", stay_words(self, stay)))
+            }
+        }
+        let percent = after.saturating_mul(100).checked_div(capacity).unwrap_or(0);
+        let command = self.command();
+        let line = message::level(
+            &Shown { path: self.guard_path(segment.guard as usize), fill: after, capacity: Some(capacity) },
+            percent,
+            &self.asking(&command, segment, sizing),
+            then.as_str(),
+        );
+        self.say(level_name(number).as_str(), &line);
+    }
+
+    /// Levels that are ten points behind us may be announced again.
+    pub(super) fn pass_levels(&self, fill: u64, capacity: Option<u64>, _guard: usize) {
+        let Some(capacity) = capacity else { return };
+        let said = self.said.load(Ordering::Relaxed);
+        for (number, level) in self.config.warn.iter().enumerate().take(8) {
+            let passed = fill.saturating_add(capacity / 10) < level.of(capacity);
+            if said & (1 << number) != 0 && passed {
+                self.said.fetch_and(!(1 << number), Ordering::Relaxed);
+                self.forget(level_name(number).as_str());
+            }
+        }
+    }
+
+    fn asking<'a>(&self, command: &'a [u8], segment: &'a Segment, sizing: &Sizing<'_>) -> Asking<'a> {
+        Asking { command, pid: crate::getpid(), bytes: sizing.bytes, name: &segment.name }
+    }
+
+    /// Kind 2: the first redirect.
+    pub(super) fn tell_redirect(
+        &self,
+        segment: &Segment,
+        sizing: &Sizing<'_>,
+        situation: &Situation,
+        target: usize,
+        medium: Medium,
+    ) {
+        let Some(spec) = self.config.targets.get(target) else { return };
+        let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
+        let command = self.command();
+        let asking = self.asking(&command, segment, sizing);
+        let line = message::redirect(&self.shown(segment.guard, situation), &asking, &spec.path, medium, demand);
+        self.say_once(SAID_REDIRECT, "redirect", &line);
+    }
+
+    pub(super) fn tell_refused(&self, segment: &Segment, sizing: &Sizing<'_>, situation: &Situation) {
+        let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
+        let command = self.command();
+        let line = message::cannot(
+            &self.shown(segment.guard, situation),
+            &self.asking(&command, segment, sizing),
+            &"gets ENOSPC (SHMGUARD_MODE=refuse)",
+            "SHMGUARD_MODE=redirect would send it to a target;",
+            demand,
+        );
+        self.say_once(SAID_REFUSED, "refused", &line);
+    }
+
+    /// Kind 3: it does not fit and cannot be moved.
+    pub(super) fn tell_overflow(
+        &self,
+        segment: &Segment,
+        sizing: &Sizing<'_>,
+        situation: &Situation,
+        cause: Cause,
+        failure: &Failure,
+    ) {
+        let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
+        let Some(guard) = self.open_guard(segment.guard as usize) else { return };
+        let mut why = Text::<300>::new();
+        let bit = match failure {
+            _ if self.config.mode == Mode::Observe => {
+                why.add(format_args!("does not fit; nothing is moved (SHMGUARD_MODE=observe)"));
+                0
+            }
+            _ if self.config.targets.is_empty() => {
+                why.add(format_args!("does not fit; there is nowhere to redirect it to (SHMGUARD_REDIRECT)"));
+                1
+            }
+            Failure::Stays(stay) => {
+                why.add(format_args!("it cannot be moved: {}", stay.words()));
+                2 + (*stay as u32).min(17)
+            }
+            Failure::NoTarget => {
+                why.add(format_args!(
+                    "no target takes it: {}",
+                    Targets { engine: self, guard: &guard, need: Some(sizing.bytes) }
+                ));
+                20
+            }
+            Failure::Inodes => {
+                why.add(format_args!(
+                    "there is no inode left for its link (nr_inodes {})",
+                    guard.space.inodes.unwrap_or(0)
+                ));
+                21
+            }
+            Failure::Descriptors => {
+                why.add(format_args!("no descriptor is left to move it (raise ulimit -n)"));
+                22
+            }
+        };
+        if cause == Cause::Memory {
+            why.add(format_args!(
+                " (memory is the narrower bound: {} left on the machine or in the memory cgroup)",
+                Human(situation.memory.unwrap_or(0))
+            ));
+        }
+        let then = if situation.free >= sizing.bytes { "" } else { "Touching it may end the process with SIGBUS." };
+        let command = self.command();
+        let asking = self.asking(&command, segment, sizing);
+        let line = message::cannot(&self.shown(segment.guard, situation), &asking, &why.as_str(), then, demand);
+        let mut what = Text::<32>::new();
+        what.add(format_args!("cannot.{bit}"));
+        self.say_once(SAID_OVERFLOW + bit, what.as_str(), &line);
+    }
+
+    /// A target that cannot be used at all.
+    pub(super) fn tell_unusable(&self, index: usize, unusable: Unusable) {
+        let Some(spec) = self.config.targets.get(index) else { return };
+        // Of the built-in ones one may well be missing; that is told only when none is left.
+        if self.config.targets_from == crate::config::Source::Default {
+            return;
+        }
+        let line = message::line(format_args!(
+            "target {} is not used: {}. Name directories that this user can write in SHMGUARD_REDIRECT",
+            message::path(&spec.path),
+            UnusableWords(unusable)
+        ));
+        let mut what = Text::<32>::new();
+        what.add(format_args!("target.{index}"));
+        self.say_once(SAID_TARGET + (index as u32).min(7), what.as_str(), &line);
+    }
+
+    pub(super) fn tell_no_fallocate(&self, index: usize) {
+        let Some(spec) = self.config.targets.get(index) else { return };
+        let line = message::line(format_args!(
+            "target {} is not used: its file system cannot reserve space (fallocate). Name a directory on tmpfs, ext4, xfs or btrfs in SHMGUARD_REDIRECT",
+            message::path(&spec.path)
+        ));
+        let mut what = Text::<32>::new();
+        what.add(format_args!("target.{index}"));
+        self.say_once(SAID_TARGET + (index as u32).min(7), what.as_str(), &line);
+    }
+
+    /// The last process that used the guarded directory ends.
+    pub(super) fn tell_farewell(&self, sum: &Totals) {
+        if sum.redirected == 0 && sum.unsaved == 0 {
+            return;
+        }
+        let line = message::farewell(self.guard_path(0), sum, &Went { engine: self, sum });
+        if !self.config.quiet && self.config.run.is_none() {
+            self.outlet.say(line.bytes());
+        }
+        if self.config.log.is_some() {
+            let text = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
+            self.outlet.log(self.event("summary").bytes("text", text).finish().as_str());
+        }
+    }
+
+    pub(super) fn log_created(&self, segment: &Segment) {
+        if self.config.log.is_none() {
+            return;
+        }
+        let event = self.named(self.event("create"), segment).word("call", segment.origin.word());
+        self.outlet.log(event.finish().as_str());
+    }
+
+    fn named(&self, event: Event, segment: &Segment) -> Event {
+        let event =
+            event.bytes("seg", &segment.name).number("dev", segment.identity.dev).number("ino", segment.identity.ino);
+        match segment.place {
+            Place::Guard => event.word("where", "guard"),
+            Place::Target(index) => match self.config.targets.get(index as usize) {
+                Some(spec) => event.word("where", "target").bytes("target", spec.path.to_bytes()),
+                None => event.word("where", "target"),
+            },
+        }
+    }
+
+    pub(super) fn log_sized(
+        &self,
+        segment: &Segment,
+        sizing: &Sizing<'_>,
+        situation: &Situation,
+        decision: &str,
+        cause: &str,
+        why: &str,
+    ) {
+        if self.config.log.is_none() {
+            return;
+        }
+        let mut event = self
+            .named(self.event("size"), segment)
+            .word("call", sizing.call)
+            .number("bytes", sizing.bytes)
+            .number("before", segment.promised)
+            .word("decision", decision)
+            .number("used", situation.used)
+            .number("free", situation.free)
+            .number("promised", situation.promised)
+            .maybe("capacity", situation.capacity)
+            .number("budget", situation.budget)
+            .maybe("memory", situation.memory)
+            .number("demand", self.demand_peak());
+        if !cause.is_empty() {
+            event = event.word("cause", cause);
+        }
+        if !why.is_empty() {
+            event = event.word("why", why);
+        }
+        self.outlet.log(event.finish().as_str());
+    }
+
+    /// A name went, in a process that takes part.
+    pub fn log_unlinked(&self, guard: usize, name: &[u8]) {
+        if self.config.log.is_none() || !self.is_touched() || !self.is_here() {
+            return;
+        }
+        let event = self.event("unlink").bytes("seg", name).bytes("guard", self.guard_path(guard).to_bytes());
+        self.outlet.log(event.finish().as_str());
+    }
+
+    /// A child of this process ended by a signal that may have to do with memory.
+    pub fn log_child(&self, pid: i32, signal: i32) {
+        if self.config.log.is_none() || !self.is_here() {
+            return;
+        }
+        let event = self.event("child").number("child", pid as u64).number("signal", signal as u64);
+        self.outlet.log(event.finish().as_str());
+    }
+
+    pub(super) fn log_end(&self) {
+        if self.config.log.is_none() {
+            return;
+        }
+        let mut event = self.event("exit");
+        if let Some(books) = super::patiently(&self.books) {
+            let record = &books.record;
+            event = event
+                .number("created", record.created)
+                .number("redirected", record.redirected)
+                .number("refused", record.refused)
+                .number("unsaved", record.unsaved)
+                .number("tmpfs_peak", record.tmpfs_peak)
+                .number("redirected_peak", record.redirected_peak)
+                .number("demand_peak", record.demand_peak);
+        }
+        self.outlet.log(event.finish().as_str());
+    }
+}
+
+fn stay_words(engine: &Engine, stay: Stay) -> &'static str {
+    if engine.config.mode == Mode::Observe {
+        "SHMGUARD_MODE=observe"
+    } else {
+        stay.words()
+    }
+}
+
+fn level_name(number: usize) -> Text<24> {
+    let mut name = Text::new();
+    name.add(format_args!("level.{number}"));
+    name
+}
+
+fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Redirect => "redirect",
+        Mode::Observe => "observe",
+        Mode::Refuse => "refuse",
+        Mode::Off => "off",
+    }
+}
+
+struct UnusableWords(Unusable);
+
+impl Display for UnusableWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Unusable::Cannot(Errno::NOENT) => f.write_str("it does not exist"),
+            Unusable::Cannot(Errno::NOTDIR) => f.write_str("it is not a directory"),
+            Unusable::Cannot(Errno::ACCESS) => f.write_str("it cannot be entered by this user"),
+            Unusable::Cannot(error) => write!(f, "it cannot be opened (errno {})", error.raw_os_error()),
+            Unusable::NotWritable => f.write_str("it is not writable"),
+            Unusable::IsGuard => f.write_str("it lies on the guarded tmpfs itself"),
+        }
+    }
+}
+
+/// The targets with what each has left, or what is wrong with it.
+struct Targets<'a> {
+    engine: &'a Engine,
+    guard: &'a Guard,
+    need: Option<u64>,
+}
+
+impl Display for Targets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.engine.config.targets.is_empty() {
+            return f.write_str("none");
+        }
+        let mut writable = false;
+        for (index, spec) in self.engine.config.targets.iter().enumerate().take(4) {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{} ", message::path(&spec.path))?;
+            match Directory::open(&spec.path, self.guard.identity) {
+                Ok(directory) => {
+                    writable = true;
+                    let over = self.need.is_some_and(|need| self.engine.over_cap(index, need));
+                    match (spec.cap, over) {
+                        (Some(cap), true) => write!(f, "is at its cap of {}", Human(cap))?,
+                        _ => write!(f, "({}, {} left)", directory.medium.word(), Human(directory.room()))?,
+                    }
+                }
+                Err(unusable) => {
+                    let words = UnusableWords(unusable);
+                    write!(f, "({words})")?;
+                }
+            }
+        }
+        if self.need.is_some() && !writable {
+            f.write_str("; nothing is writable here")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where redirected bytes went, for the farewell.
+struct Went<'a> {
+    engine: &'a Engine,
+    sum: &'a Totals,
+}
+
+impl Display for Went<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut any = false;
+        for ((spec, peak), index) in self.engine.config.targets.iter().zip(self.sum.target_peaks).zip(0u32..) {
+            if peak > 0 {
+                let kind = if self.sum.ram_targets & (1 << index) != 0 { "memory" } else { "disk" };
+                write!(f, "{}{} ({kind})", if any { ", " } else { "" }, message::path(&spec.path))?;
+                any = true;
+            }
+        }
+        if any {
+            Ok(())
+        } else {
+            f.write_str("nowhere")
+        }
+    }
+}

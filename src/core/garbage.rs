@@ -1,0 +1,233 @@
+//! Targets whose link is gone: nobody can attach to them any more, so their names may go, whoever still maps them.
+//!
+//! They are left by processes without the library that removed a name (`rm`, a resource tracker, an operator), by kills,
+//! and by earlier lives of a container whose /var/tmp outlives its /dev/shm.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::time::{clock_gettime, ClockId};
+
+use crate::config::TargetSpec;
+use crate::guard::Guard;
+use crate::process::{self, Owner};
+use crate::target::{Label, TargetName};
+
+/// Files younger than this are left alone: between a target's file and its link there is a moment.
+pub const YOUNG_SECONDS: i64 = 60;
+
+/// How many entries of the guard are looked at before we give up (and remove nothing).
+const MOST_ENTRIES: usize = 200_000;
+
+/// A file that nobody can attach to any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Orphan {
+    /// Index of the target directory in the configuration; `None` = a temporary name left in the guard itself.
+    pub target: Option<usize>,
+    /// Its name there.
+    pub name: TargetName,
+    /// Bytes that it holds.
+    pub bytes: u64,
+}
+
+/// Finds the orphans that belong to `guard`, and those of earlier lives of this container.
+///
+/// Only files of the caller's own user. `me` tells which boot this is. Nothing is found when the guard cannot be read
+/// completely: an orphan is known only by the absence of its link.
+pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i64) -> Vec<Orphan> {
+    let mut linked = Vec::new();
+    let mut orphans = Vec::new();
+    let now = clock_gettime(ClockId::Realtime).tv_sec;
+    let mut budget = MOST_ENTRIES;
+    let own = Own { uid: rustix::process::geteuid().as_raw(), now, young_seconds, me };
+    if scan(guard.fd(), &mut linked, &mut orphans, &own, &mut budget, 0).is_none() {
+        return Vec::new();
+    }
+    linked.sort_unstable();
+    let mut mounts = None;
+    let init_start = process::start_of(1).unwrap_or(0);
+    for (index, spec) in targets.iter().enumerate() {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(directory) = fs::openat(fs::CWD, spec.path.as_c_str(), flags, Mode::empty()) else { continue };
+        let Ok(entries) = Dir::read_from(&directory) else { continue };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_bytes();
+            let Some(label) = Label::parse(name) else { continue };
+            let Some((bytes, old)) = own.file(directory.as_fd(), name) else { continue };
+            let creator = label.creator;
+            let same_boot = creator.boot == me.boot;
+            // Numbers of another pid namespace mean nothing here, except that what began before our process 1 did is of an
+            // earlier life (or of a namespace around ours, and then the file is not on our own root).
+            let same_namespace = same_boot && creator.namespace == me.namespace;
+            let dead = same_namespace && !process::is_alive(creator.pid, creator.start);
+            let earlier = same_boot && !same_namespace && creator.start < init_start;
+            let orphan = if linked.binary_search(&label.random).is_ok() {
+                false
+            } else if same_boot && label.guard == guard.identity {
+                // Between a target's file and its link there is a moment, for a living creator.
+                old || dead
+            } else if same_boot && label.guard.dev == guard.identity.dev {
+                // Device numbers are unique among what is mounted: that tmpfs is gone, and its links with it.
+                true
+            } else if !is_own_root(directory.as_fd()) {
+                false
+            } else if !same_boot {
+                old
+            } else {
+                let gone = dead || (earlier && (old || root_is_layer()));
+                gone && !mounts.get_or_insert_with(Mounts::read).may_hold(label.guard.dev)
+            };
+            if orphan {
+                orphans.push(Orphan { target: Some(index), name: name.iter().copied().take(112).collect(), bytes });
+            }
+        }
+    }
+    orphans
+}
+
+/// Removes an orphan.
+pub fn remove(guard: &Guard, targets: &[TargetSpec], orphan: &Orphan) -> bool {
+    match orphan.target.map(|index| targets.get(index)) {
+        None => fs::unlinkat(guard.fd(), orphan.name.as_slice(), AtFlags::empty()).is_ok(),
+        Some(None) => false,
+        Some(Some(spec)) => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            fs::openat(fs::CWD, spec.path.as_c_str(), flags, Mode::empty())
+                .and_then(|directory| fs::unlinkat(&directory, orphan.name.as_slice(), AtFlags::empty()))
+                .is_ok()
+        }
+    }
+}
+
+struct Own<'a> {
+    uid: u32,
+    now: i64,
+    young_seconds: i64,
+    me: &'a Owner,
+}
+
+impl Own<'_> {
+    /// The bytes held by a regular file of ours, and whether it is not young.
+    fn file(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Option<(u64, bool)> {
+        let stat = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let old = self.now.saturating_sub(stat.st_ctime as i64) > self.young_seconds;
+        let bytes = (stat.st_blocks as u64).saturating_mul(512);
+        (regular && stat.st_uid == self.uid).then_some((bytes, old))
+    }
+}
+
+/// Notes every target that a link below `directory` names, and temporary names whose maker is gone. `None`: incomplete.
+fn scan(
+    directory: BorrowedFd<'_>,
+    linked: &mut Vec<u64>,
+    orphans: &mut Vec<Orphan>,
+    own: &Own<'_>,
+    budget: &mut usize,
+    depth: usize,
+) -> Option<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let listing = fs::openat(directory, c".", flags, Mode::empty()).ok()?;
+    for entry in Dir::read_from(&listing).ok()? {
+        let entry = entry.ok()?;
+        *budget = budget.checked_sub(1)?;
+        let name = entry.file_name().to_bytes();
+        match entry.file_type() {
+            FileType::Symlink => {
+                let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 256];
+                if let Ok((text, _)) = fs::readlinkat_raw(&listing, name, &mut buffer) {
+                    // Any directory counts, not only a configured one: another process may have another configuration.
+                    let file = text.rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+                    if let Some(label) = Label::parse(file) {
+                        linked.push(label.random);
+                    }
+                }
+            }
+            FileType::Directory if name != b"." && name != b".." => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                let below = fs::openat(&listing, name, flags, Mode::empty()).ok()?;
+                if depth >= 8 {
+                    return None;
+                }
+                scan(below.as_fd(), linked, orphans, own, budget, depth + 1)?;
+            }
+            FileType::RegularFile if depth == 0 => {
+                if let Some((pid, start)) = temporary(name) {
+                    if !process::is_alive(pid, start) {
+                        if let Some((bytes, true)) = own.file(listing.as_fd(), name) {
+                            orphans.push(Orphan {
+                                target: None,
+                                name: name.iter().copied().take(112).collect(),
+                                bytes,
+                            });
+                        }
+                    }
+                }
+            }
+            FileType::Unknown => return None,
+            _ => {}
+        }
+        if depth == 0 && entry.file_type() == FileType::Symlink {
+            if let Some((pid, start)) = temporary(name) {
+                let gone = !process::is_alive(pid, start) && own.me.pid != pid;
+                let stat = fs::statat(&listing, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+                let old = stat.is_some_and(|stat| {
+                    stat.st_uid == own.uid && own.now.saturating_sub(stat.st_ctime as i64) > own.young_seconds
+                });
+                if gone && old {
+                    orphans.push(Orphan { target: None, name: name.iter().copied().take(112).collect(), bytes: 0 });
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// The maker of a temporary name in the guard.
+fn temporary(name: &[u8]) -> Option<(i32, u64)> {
+    let text = std::str::from_utf8(name.strip_prefix(b".shmguard-")?).ok()?;
+    let (creator, _) = text.split_once('-')?;
+    let (pid, start) = creator.split_once('.')?;
+    Some((pid.parse().ok()?, u64::from_str_radix(start, 16).ok()?))
+}
+
+/// Does the directory lie on the file system of "/"?
+fn is_own_root(directory: BorrowedFd<'_>) -> bool {
+    match (fs::fstat(directory), fs::stat(c"/")) {
+        (Ok(here), Ok(root)) => here.st_dev == root.st_dev,
+        _ => false,
+    }
+}
+
+/// Is "/" a container's own layer (overlayfs)?
+fn root_is_layer() -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    fs::openat(fs::CWD, c"/", flags, Mode::empty())
+        .is_ok_and(|root| crate::room::fs_type(root.as_fd()) == Ok(crate::room::FsKind::Overlay))
+}
+
+/// The devices that are mounted in any mount namespace of a visible process; `None` when not everything could be read.
+struct Mounts(Option<Vec<u64>>);
+
+impl Mounts {
+    fn read() -> Mounts {
+        Mounts(process::mounted_devices())
+    }
+
+    /// Is the device mounted somewhere, as far as can be known?
+    fn may_hold(&self, dev: u64) -> bool {
+        self.0.as_ref().is_none_or(|devices| devices.contains(&dev))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_names_tell_their_maker() {
+        assert_eq!(temporary(b".shmguard-12.ff-0123456789abcdef"), Some((12, 255)));
+        assert_eq!(temporary(b".shmguard-12"), None);
+        assert_eq!(temporary(b"shmguard-12.ff-0"), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! The guarded directory: which path names something directly in it, and what it is now.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{self, AtFlags, Mode, OFlags, StatxFlags};
+
+use crate::room::{self, FsKind, Space};
+use crate::segment::Identity;
+
+/// A guarded directory that is open for the length of one operation.
+pub struct Guard {
+    fd: OwnedFd,
+    /// Which mount it is. `dev` is the st_dev of every segment in it; `ino` is its inode number mixed with its time of birth
+    /// (tmpfs since Linux 5.18), because a container that starts again gets the same numbers for another tmpfs.
+    pub identity: Identity,
+    /// Room in it now.
+    pub space: Space,
+    /// Is it a tmpfs (or ramfs)? Nothing is moved out of anything else.
+    pub is_ram: bool,
+    /// Is it mounted nosymfollow (Linux 5.10)? A link in it leads nowhere then.
+    pub nosymfollow: bool,
+}
+
+/// ST_NOSYMFOLLOW of statfs(2), include/linux/statfs.h.
+const NOSYMFOLLOW: i64 = 0x2000;
+
+impl Guard {
+    /// Opens the directory and looks at its room; `None` when it is not there. Asked anew each time: programs mount over it.
+    pub fn open(path: &CStr) -> Option<Guard> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = fs::openat(fs::CWD, path, flags, Mode::empty()).ok()?;
+        let mut identity = Identity::of(&fs::fstat(&fd).ok()?);
+        if let Ok(more) = fs::statx(&fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME) {
+            if more.stx_mask & StatxFlags::BTIME.bits() != 0 {
+                let born = (more.stx_btime.tv_sec as u64).rotate_left(30) ^ u64::from(more.stx_btime.tv_nsec);
+                identity.ino ^= born;
+            }
+        }
+        let space = room::space(fd.as_fd()).ok()?;
+        let is_ram = room::fs_type(fd.as_fd()) == Ok(FsKind::Ram);
+        let nosymfollow = fs::fstatfs(&fd).is_ok_and(|info| info.f_flags as i64 & NOSYMFOLLOW != 0);
+        Some(Guard { fd, identity, space, is_ram, nosymfollow })
+    }
+
+    /// The directory's descriptor (O_PATH).
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Looks at the room again.
+    pub fn look_again(&mut self) {
+        if let Ok(space) = room::space(self.fd.as_fd()) {
+            self.space = space;
+        }
+    }
+}
+
+/// What follows `guard` in `path`, when `path` is absolute and begins, component by component, with `guard`.
+///
+/// Lexical: repeated slashes and `.` are passed over, a `..` is never ours. `Some(b"")` is the guard itself.
+#[inline]
+pub fn below<'p>(guard: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
+    if path.first() != Some(&b'/') {
+        return None;
+    }
+    let (mut wanted, mut rest) = (guard, path);
+    loop {
+        rest = skip(rest);
+        wanted = skip(wanted);
+        if wanted.is_empty() {
+            return Some(rest);
+        }
+        let (component, after) = split(rest);
+        let (expected, later) = split(wanted);
+        if component != expected {
+            return None;
+        }
+        rest = after;
+        wanted = later;
+    }
+}
+
+/// The name of a direct child of `guard`, when `path` is one.
+#[inline]
+pub fn child<'p>(guard: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
+    let rest = below(guard, path)?;
+    let plain = !rest.is_empty() && rest.len() <= 255 && rest != b".." && !rest.contains(&b'/');
+    plain.then_some(rest)
+}
+
+fn skip(mut path: &[u8]) -> &[u8] {
+    loop {
+        path = match path {
+            [b'/', rest @ ..] => rest,
+            [b'.'] => &[],
+            [b'.', b'/', rest @ ..] => rest,
+            _ => return path,
+        };
+    }
+}
+
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
+    path.split_at_checked(end).unwrap_or((path, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_found_however_they_are_spelt() {
+        for path in [&b"/dev/shm/x"[..], b"//dev//shm///x", b"/dev/./shm/x", b"/dev/shm/./x"] {
+            assert_eq!(child(b"/dev/shm", path), Some(&b"x"[..]), "{}", String::from_utf8_lossy(path));
+        }
+        assert_eq!(child(b"/dev/shm", b"/dev/shm/.x"), Some(&b".x"[..]));
+        assert_eq!(child(b"/dev/shm", b"/dev/shm/..x"), Some(&b"..x"[..]));
+    }
+
+    #[test]
+    fn others_are_left_alone() {
+        for path in [
+            &b""[..],
+            b"x",
+            b"dev/shm/x",
+            b"/dev/shm",
+            b"/dev/shm/",
+            b"/dev/shm/.",
+            b"/dev/shm/..",
+            b"/dev/shmx/y",
+            b"/dev/sh/x",
+            b"/dev/shm/a/b",
+            b"/dev/shm/../null",
+            b"/dev/x/../shm/y",
+            b"/tmp/dev/shm/x",
+            b"/dev/shm/a/",
+        ] {
+            assert_eq!(child(b"/dev/shm", path), None, "{}", String::from_utf8_lossy(path));
+        }
+        assert_eq!(child(b"/dev/shm", &[b"/dev/shm/".as_slice(), &[b'n'; 256]].concat()), None);
+    }
+
+    #[test]
+    fn the_guard_itself_is_below_with_nothing_left() {
+        assert_eq!(below(b"/dev/shm", b"/dev/shm"), Some(&b""[..]));
+        assert_eq!(below(b"/dev/shm", b"/dev/shm/"), Some(&b""[..]));
+    }
+}

@@ -1,0 +1,15 @@
+//! The ledger: who used shared memory, when, and how much at the peak. A memory, never an authority: everything works
+//! without it, and whatever is read from it is checked against the kernel.
+//!
+//! A directory, mode 0700, for each user, kernel boot and guarded directory. In it:
+//! - `p-PID.START.NAMESPACE`: one file for each process that touched a segment, written only by its owner by open, pwrite and
+//!   close, never mapped (a mapped file faults when anybody truncates it);
+//! - `ended.0` … `ended.7`: the sums of processes that are gone, each changed under a flock (the kernel releases it when its
+//!   holder dies), so that the directory does not grow with the number of processes;
+//! - `once.WHAT`: markers made with O_EXCL: something has been said already.
+
+mod directory;
+mod record;
+
+pub use directory::{places, Ledger};
+pub use record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};

@@ -1,0 +1,408 @@
+//! The ledger's directory and the files in it.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::{self, Errno};
+
+use super::record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};
+use crate::process::{self, Owner};
+use crate::segment::Identity;
+use crate::text::Text;
+
+/// Files that hold the sums of ended processes; several, so that ends do not wait for each other.
+const SUMS: u64 = 8;
+
+/// A ledger's directory. Nothing is kept open: each operation opens it, works and closes.
+pub struct Ledger {
+    path: CString,
+    me: Owner,
+}
+
+/// Where the ledgers of `uid` may be, in the order in which a place is looked for.
+pub fn places(state: Option<&CStr>, uid: u32) -> Vec<CString> {
+    let mut bases: Vec<Vec<u8>> = Vec::new();
+    match state {
+        Some(place) => bases.push(place.to_bytes().to_vec()),
+        None => {
+            let mut run = Text::<40>::new();
+            run.add(format_args!("/run/user/{uid}"));
+            bases.push(run.bytes().to_vec());
+            bases.push(b"/var/tmp".to_vec());
+            bases.push(b"/tmp".to_vec());
+        }
+    }
+    let mut tail = Text::<40>::new();
+    tail.add(format_args!("/shmguard-ledger-{uid}"));
+    bases
+        .into_iter()
+        .filter_map(|mut base| {
+            base.extend_from_slice(tail.bytes());
+            CString::new(base).ok()
+        })
+        .collect()
+}
+
+impl Ledger {
+    /// Opens (and makes, where it is not there) the ledger of this user for `guard`.
+    ///
+    /// `None` when no place can be written, or when what is there is not a directory of ours with mode 0700: then each
+    /// process accounts for itself.
+    pub fn open(state: Option<&CStr>, guard: Identity, me: Owner) -> Option<Ledger> {
+        let uid = rustix::process::geteuid().as_raw();
+        places(state, uid).into_iter().find_map(|top| {
+            if own_directory(&top, uid).is_err() {
+                if fs::mkdirat(fs::CWD, top.as_c_str(), Mode::RWXU).is_err() {
+                    return None;
+                }
+                own_directory(&top, uid).ok()?;
+            }
+            let path = child(&top, guard, me.boot)?;
+            if let Err(error) = fs::mkdirat(fs::CWD, path.as_c_str(), Mode::RWXU) {
+                if error != Errno::EXIST {
+                    return None;
+                }
+            }
+            own_directory(&path, uid).ok()?;
+            Some(Ledger { path, me })
+        })
+    }
+
+    /// The ledger at `path`, for the command: read only what is there.
+    pub fn at(path: CString, me: Owner) -> Ledger {
+        Ledger { path, me }
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &CStr {
+        &self.path
+    }
+
+    fn directory(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        fs::openat(fs::CWD, self.path.as_c_str(), flags, Mode::empty())
+    }
+
+    /// Writes this process's record.
+    ///
+    /// # Errors
+    /// The kernel's: a full disk, a directory that is gone. Costs the record, not the program.
+    pub fn write(&self, record: &Process, segments: &[(usize, SegmentRecord)]) -> Result<(), Errno> {
+        let directory = self.directory()?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = fs::openat(&directory, file_name(&self.me).bytes(), flags, Mode::RUSR | Mode::WUSR)?;
+        write_at(&file, &record.to_bytes(), 0)?;
+        for (slot, segment) in segments {
+            let offset = PROCESS_BYTES + (slot % SEGMENTS) * SEGMENT_BYTES;
+            write_at(&file, &segment.to_bytes(), offset as u64)?;
+        }
+        Ok(())
+    }
+
+    /// The records of all processes in the ledger, the dead among them first folded into the sums.
+    pub fn sweep(&self) -> Vec<Process> {
+        let Ok(directory) = self.directory() else { return Vec::new() };
+        let mut alive = Vec::new();
+        for (name, owner) in self.files(&directory) {
+            let Some(record) = read_record(&directory, &name) else { continue };
+            // Another pid namespace's numbers mean nothing here: only its own members can tell.
+            let gone = owner.namespace == self.me.namespace && !process::is_alive(owner.pid, owner.start);
+            if gone {
+                self.fold(&directory, &name, &record)
+            } else {
+                alive.push(record)
+            }
+        }
+        alive
+    }
+
+    /// The records of all processes in the ledger; nothing is changed.
+    pub fn processes(&self) -> Vec<Process> {
+        let Ok(directory) = self.directory() else { return Vec::new() };
+        self.files(&directory).into_iter().filter_map(|(name, _)| read_record(&directory, &name)).collect()
+    }
+
+    /// The segments that a process recorded.
+    pub fn segments(&self, of: &Process) -> Vec<SegmentRecord> {
+        let owner = Owner { pid: of.pid as i32, start: of.start, namespace: of.namespace, ..self.me };
+        let mut bytes = vec![0u8; PROCESS_BYTES + SEGMENTS * SEGMENT_BYTES];
+        let Ok(directory) = self.directory() else { return Vec::new() };
+        let Some(length) = read_all(&directory, file_name(&owner).bytes(), &mut bytes) else { return Vec::new() };
+        let records = bytes.get(PROCESS_BYTES..length).unwrap_or(&[]);
+        records.chunks_exact(SEGMENT_BYTES).filter_map(SegmentRecord::from_bytes).collect()
+    }
+
+    /// The sums over processes that are gone.
+    pub fn ended(&self) -> Totals {
+        let mut sum = Totals::default();
+        let Ok(directory) = self.directory() else { return sum };
+        for slot in 0..SUMS {
+            if let Some(record) = read_record(&directory, sum_name(slot).bytes()) {
+                sum.fold(&record);
+            }
+        }
+        sum
+    }
+
+    /// This process ends: its record goes into the sums and its file away.
+    pub fn end(&self, record: &Process) {
+        if let Ok(directory) = self.directory() {
+            self.fold(&directory, file_name(&self.me).bytes(), record);
+        }
+    }
+
+    /// Nobody uses the guarded directory any more: sums and markers go, and the directory when it is empty then.
+    pub fn clear(&self) {
+        self.remove_all(&[b"once.", b"ended.", b"c-"]);
+        let _ = fs::unlinkat(fs::CWD, self.path.as_c_str(), AtFlags::REMOVEDIR);
+    }
+
+    /// Everything may be said again; sums of ended processes begin anew.
+    pub fn clear_markers(&self) {
+        self.remove_all(&[b"once.", b"ended.", b"c-"]);
+    }
+
+    fn remove_all(&self, prefixes: &[&[u8]]) {
+        let Ok(directory) = self.directory() else { return };
+        let Ok(entries) = Dir::read_from(&directory) else { return };
+        let names: Vec<Vec<u8>> = entries.flatten().map(|entry| entry.file_name().to_bytes().to_vec()).collect();
+        for name in names {
+            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                let _ = fs::unlinkat(&directory, name.as_slice(), AtFlags::empty());
+            }
+        }
+    }
+
+    /// Has `what` been said by nobody yet? The first who asks gets true, until [`Ledger::forget`].
+    pub fn once(&self, what: &str) -> bool {
+        let mut name = Text::<64>::new();
+        name.add(format_args!("once.{what}"));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match self
+            .directory()
+            .and_then(|directory| fs::openat(&directory, name.bytes(), flags, Mode::RUSR | Mode::WUSR))
+        {
+            Ok(_) => true,
+            Err(Errno::EXIST) => false,
+            // A full disk must not make every process speak; nor may it make all of them silent: the caller's own memory
+            // still says each thing once per process.
+            Err(_) => true,
+        }
+    }
+
+    /// The situation has passed: `what` may be said again.
+    pub fn forget(&self, what: &str) {
+        let mut name = Text::<64>::new();
+        name.add(format_args!("once.{what}"));
+        if let Ok(directory) = self.directory() {
+            let _ = fs::unlinkat(&directory, name.bytes(), AtFlags::empty());
+        }
+    }
+
+    /// True for the first who asks within `seconds`, whichever process it is.
+    pub fn first_in(&self, what: &str, seconds: i64, now: i64) -> bool {
+        let mut name = Text::<64>::new();
+        name.add(format_args!("once.{what}"));
+        let Ok(directory) = self.directory() else { return true };
+        if let Ok(stat) = fs::statat(&directory, name.bytes(), AtFlags::SYMLINK_NOFOLLOW) {
+            if now.saturating_sub(stat.st_mtime as i64) < seconds {
+                return false;
+            }
+            let _ = fs::unlinkat(&directory, name.bytes(), AtFlags::empty());
+        }
+        self.once(what)
+    }
+
+    fn files(&self, directory: &OwnedFd) -> Vec<(Vec<u8>, Owner)> {
+        let Ok(entries) = Dir::read_from(directory) else { return Vec::new() };
+        entries
+            .flatten()
+            .filter_map(|entry| {
+                let name = entry.file_name().to_bytes();
+                Some((name.to_vec(), self.owner_of(name)?))
+            })
+            .collect()
+    }
+
+    fn owner_of(&self, name: &[u8]) -> Option<Owner> {
+        let text = std::str::from_utf8(name.strip_prefix(b"p-")?).ok()?;
+        let mut parts = text.split('.');
+        let pid = parts.next()?.parse().ok().filter(|pid| *pid > 0)?;
+        let start = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let namespace = u64::from_str_radix(parts.next()?, 16).ok()?;
+        parts.next().is_none().then_some(Owner { pid, start, namespace, ..self.me })
+    }
+
+    /// Takes the file away (whoever renames it first has it) and adds its record to a sum.
+    fn fold(&self, directory: &OwnedFd, name: &[u8], record: &Process) {
+        let mut claimed = Text::<64>::new();
+        claimed.add(format_args!("c-{}.{:x}", self.me.pid, self.me.start));
+        if fs::renameat(directory, name, directory, claimed.bytes()).is_err() {
+            return;
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        for attempt in 0..SUMS * 4 {
+            let slot = sum_name((self.me.pid as u64).wrapping_add(attempt) % SUMS);
+            let Ok(file) = fs::openat(directory, slot.bytes(), flags, Mode::RUSR | Mode::WUSR) else { break };
+            if fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue;
+            }
+            let mut sum = read_record(directory, slot.bytes()).unwrap_or_default();
+            sum.fold(record);
+            let _ = write_at(&file, &sum.to_bytes(), 0);
+            break;
+        }
+        let _ = fs::unlinkat(directory, claimed.bytes(), AtFlags::empty());
+    }
+}
+
+fn child(top: &CStr, guard: Identity, boot: u32) -> Option<CString> {
+    let mut tail = Text::<64>::new();
+    tail.add(format_args!("/{boot:08x}-{:x}.{:x}", guard.dev, guard.ino));
+    CString::new([top.to_bytes(), tail.bytes()].concat()).ok()
+}
+
+fn own_directory(path: &CStr, uid: u32) -> Result<(), Errno> {
+    let stat = fs::statat(fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let closed = Mode::from_raw_mode(stat.st_mode) & Mode::from_raw_mode(0o077) == Mode::empty();
+    if directory && stat.st_uid == uid && closed {
+        Ok(())
+    } else {
+        Err(Errno::PERM)
+    }
+}
+
+fn file_name(owner: &Owner) -> Text<64> {
+    let mut name = Text::new();
+    name.add(format_args!("p-{}.{:x}.{:x}", owner.pid, owner.start, owner.namespace));
+    name
+}
+
+fn sum_name(slot: u64) -> Text<64> {
+    let mut name = Text::new();
+    name.add(format_args!("ended.{slot}"));
+    name
+}
+
+fn read_record(directory: &OwnedFd, name: &[u8]) -> Option<Process> {
+    let mut bytes = [0u8; PROCESS_BYTES];
+    read_all(directory, name, &mut bytes)?;
+    Process::from_bytes(&bytes)
+}
+
+fn read_all(directory: &OwnedFd, name: &[u8], bytes: &mut [u8]) -> Option<usize> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = fs::openat(directory.as_fd(), name, flags, Mode::empty()).ok()?;
+    let mut length = 0;
+    while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match io::read(&file, rest) {
+            Ok(0) => break,
+            Ok(got) => length += got,
+            Err(Errno::INTR) => continue,
+            Err(_) => return None,
+        }
+    }
+    Some(length)
+}
+
+fn write_at(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
+    loop {
+        match io::pwrite(file, bytes, offset) {
+            Err(Errno::INTR) => continue,
+            Ok(written) if written == bytes.len() => return Ok(()),
+            Ok(_) => return Err(Errno::NOSPC),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger() -> (tempfile::TempDir, Ledger) {
+        let place = tempfile::tempdir().expect("a directory");
+        let state = CString::new(place.path().to_str().expect("utf-8")).expect("no nul");
+        let ledger = Ledger::open(Some(&state), Identity { dev: 1, ino: 2 }, Owner::current()).expect("a ledger");
+        (place, ledger)
+    }
+
+    fn record(of: &Owner) -> Process {
+        Process {
+            pid: of.pid as u64,
+            start: of.start,
+            namespace: of.namespace,
+            created: 1,
+            processes: 1,
+            ..Process::default()
+        }
+    }
+
+    #[test]
+    fn a_living_process_is_listed_and_an_ended_one_is_in_the_sum() {
+        let (_place, ledger) = ledger();
+        let me = record(&ledger.me);
+        let segment = SegmentRecord { ino: 5, ..SegmentRecord::default() };
+        ledger.write(&me, &[(3, segment.clone())]).expect("written");
+        assert_eq!(ledger.sweep(), vec![me.clone()]);
+        assert_eq!(ledger.segments(&me), vec![segment]);
+        ledger.end(&me);
+        assert!(ledger.sweep().is_empty());
+        assert_eq!(ledger.ended().created, 1);
+        ledger.clear();
+        assert!(ledger.directory().is_err(), "the directory has gone");
+    }
+
+    #[test]
+    fn a_killed_process_is_swept() {
+        let (_place, ledger) = ledger();
+        let dead = Ledger { path: ledger.path.clone(), me: Owner { pid: i32::MAX, start: 1, ..ledger.me } };
+        dead.write(&record(&dead.me), &[]).expect("written");
+        assert_eq!(ledger.processes().len(), 1);
+        assert!(ledger.sweep().is_empty());
+        assert_eq!(ledger.ended().processes, 1);
+    }
+
+    #[test]
+    fn a_process_of_another_pid_namespace_is_not_swept() {
+        let (_place, ledger) = ledger();
+        let other = Ledger { path: ledger.path.clone(), me: Owner { pid: i32::MAX, namespace: 1, ..ledger.me } };
+        other.write(&record(&other.me), &[]).expect("written");
+        assert_eq!(ledger.sweep().len(), 1);
+    }
+
+    #[test]
+    fn a_thing_is_said_once_until_it_is_forgotten() {
+        let (_place, ledger) = ledger();
+        assert!(ledger.once("level.75"));
+        assert!(!ledger.once("level.75"));
+        ledger.forget("level.75");
+        assert!(ledger.once("level.75"));
+    }
+
+    #[test]
+    fn noise_in_the_directory_is_passed_over() {
+        let (_place, ledger) = ledger();
+        let directory = std::path::PathBuf::from(ledger.path.to_str().expect("utf-8"));
+        for name in ["p-", "p-1", "p-1.2.3.4", "p-x.y.z", "other"] {
+            std::fs::write(directory.join(name), "noise").expect("write");
+        }
+        std::fs::write(directory.join("p-1.2.3"), "short").expect("write");
+        std::os::unix::fs::symlink("/etc/passwd", directory.join("p-5.5.5")).expect("link");
+        assert!(ledger.sweep().is_empty());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().expect("a directory");
+        let state = CString::new(place.path().to_str().expect("utf-8")).expect("no nul");
+        let top = places(Some(&state), rustix::process::geteuid().as_raw()).remove(0);
+        let top = std::path::PathBuf::from(top.to_str().expect("utf-8"));
+        std::fs::create_dir(&top).expect("mkdir");
+        std::fs::set_permissions(&top, std::fs::Permissions::from_mode(0o777)).expect("chmod");
+        assert!(Ledger::open(Some(&state), Identity { dev: 1, ino: 2 }, Owner::current()).is_none());
+    }
+}

@@ -1,0 +1,104 @@
+//! Following a link of ours from the guard to its target, checked.
+//!
+//! /dev/shm is writable by everybody, so a link proves nothing. One is followed only if its text is a configured target
+//! directory and a file name of our form, link and file have the same owner (without the library the caller would have
+//! opened that owner's file of this name just so), and the file is a regular one with one name, opened without following
+//! and checked again once it is open.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::{self, Errno};
+
+use crate::config::TargetSpec;
+use crate::segment::Identity;
+use crate::target::{Label, TargetName};
+
+/// A link of ours in a guard.
+pub struct Link {
+    /// Index of the target directory in the configuration.
+    pub target: usize,
+    /// Name of the file in it.
+    pub name: TargetName,
+    /// Owner of the link.
+    uid: u32,
+    /// Names that the link itself has (hard links made by link(2)).
+    pub names: u64,
+}
+
+/// Reads `name` below the guard; `None` if it is not a link of our form into one of `targets`.
+pub fn read(guard: BorrowedFd<'_>, name: &[u8], targets: &[TargetSpec]) -> Option<Link> {
+    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 256];
+    let (text, _) = fs::readlinkat_raw(guard, name, &mut buffer).ok()?;
+    let (target, file) = split(text, targets)?;
+    let stat = fs::statat(guard, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        return None;
+    }
+    Some(Link { target, name: file, uid: stat.st_uid, names: stat.st_nlink as u64 })
+}
+
+/// Splits a link's text into the number of a configured target and a file name of our form.
+pub fn split(text: &[u8], targets: &[TargetSpec]) -> Option<(usize, TargetName)> {
+    targets.iter().enumerate().find_map(|(index, target)| {
+        let file = text.strip_prefix(target.path.as_bytes())?.strip_prefix(b"/")?;
+        Label::parse(file)?;
+        Some((index, file.iter().copied().collect()))
+    })
+}
+
+impl Link {
+    /// Opens the target as `flags` ask (O_CREAT, O_EXCL and O_NOFOLLOW are not passed on: the file must exist).
+    ///
+    /// # Errors
+    /// The kernel's for the open; ELOOP where the checks refuse the link (what shm_open says of any other link).
+    pub fn open(&self, targets: &[TargetSpec], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let spec = targets.get(self.target).ok_or(Errno::LOOP)?;
+        let directory = directory(spec)?;
+        let before = fs::statat(&directory, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+        self.check(&before)?;
+        let dropped = OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC;
+        let safe = flags.difference(dropped) | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = fs::openat(&directory, self.name.as_slice(), safe, Mode::empty())?;
+        let stat = fs::fstat(&file)?;
+        self.check(&stat)?;
+        if Identity::of(&stat) != Identity::of(&before) {
+            return Err(Errno::LOOP);
+        }
+        if !flags.contains(OFlags::NONBLOCK) {
+            fs::fcntl_setfl(&file, fs::fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+        }
+        if flags.contains(OFlags::TRUNC) {
+            fs::ftruncate(&file, 0)?;
+        }
+        if !flags.contains(OFlags::CLOEXEC) {
+            io::fcntl_setfd(&file, io::FdFlags::empty())?;
+        }
+        Ok(file)
+    }
+
+    fn check(&self, stat: &Stat) -> Result<(), Errno> {
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if regular && stat.st_uid == self.uid && stat.st_nlink == 1 {
+            Ok(())
+        } else {
+            Err(Errno::LOOP)
+        }
+    }
+
+    /// Removes the target's file after the last name of its link has gone. Only a file that the checks accept.
+    pub fn remove_target(&self, targets: &[TargetSpec]) {
+        let Some(spec) = targets.get(self.target) else { return };
+        let Ok(directory) = directory(spec) else { return };
+        if let Ok(stat) = fs::statat(&directory, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
+            if self.check(&stat).is_ok() {
+                let _ = fs::unlinkat(directory.as_fd(), self.name.as_slice(), AtFlags::empty());
+            }
+        }
+    }
+}
+
+fn directory(spec: &TargetSpec) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    fs::openat(fs::CWD, spec.path.as_c_str(), flags, Mode::empty())
+}

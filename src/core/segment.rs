@@ -1,0 +1,307 @@
+//! What is remembered of a segment that this process created, and the small table of them.
+//!
+//! Only the process whose hook saw an inode being created may move it; so the table is the licence to act. It is a ring:
+//! when it is full the oldest segment that has been sized is forgotten (it then grows without our help).
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use arrayvec::ArrayVec;
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fs::Stat;
+
+/// (st_dev, st_ino): what a file is. Asked at the moment of use, for a descriptor number proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// st_dev of the file.
+    pub dev: u64,
+    /// st_ino of the file.
+    pub ino: u64,
+}
+
+impl Identity {
+    /// The identity that fstat reports.
+    pub fn of(stat: &Stat) -> Identity {
+        Identity { dev: stat.st_dev as u64, ino: stat.st_ino as u64 }
+    }
+}
+
+/// The name of a segment below its guard: at most NAME_MAX (255) bytes, no slash; empty for a nameless one.
+pub type Name = ArrayVec<u8, 255>;
+
+/// Which call created the segment; it decides who may attach and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// shm_open with O_CREAT and O_EXCL.
+    ShmOpen,
+    /// shm_open with O_CREAT but without O_EXCL: a meeting place, never moved (peers without the library would get ELOOP).
+    Rendezvous,
+    /// open, openat or creat.
+    Open,
+    /// The mkstemp family.
+    Mkstemp,
+    /// O_TMPFILE with O_EXCL: can never get a name.
+    Tmpfile,
+    /// O_TMPFILE without O_EXCL: linkat may give it a name later, so it is not moved.
+    LinkableTmpfile,
+}
+
+impl Origin {
+    /// The word used in the log.
+    pub fn word(self) -> &'static str {
+        match self {
+            Origin::ShmOpen => "shm_open",
+            Origin::Rendezvous => "shm_open without O_EXCL",
+            Origin::Open => "open",
+            Origin::Mkstemp => "mkstemp",
+            Origin::Tmpfile | Origin::LinkableTmpfile => "O_TMPFILE",
+        }
+    }
+}
+
+/// Where the segment's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the guarded directory.
+    Guard,
+    /// In target number n of the configuration.
+    Target(u8),
+}
+
+/// One segment that this process created.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// The inode that holds it now.
+    pub identity: Identity,
+    /// Its name when it was created; may have been unlinked or renamed since.
+    pub name: Name,
+    /// Name of its file in the target directory; empty while it is in the guard.
+    pub target_name: crate::target::TargetName,
+    /// How it was created.
+    pub origin: Origin,
+    /// Which guard it belongs to.
+    pub guard: u8,
+    /// Where its bytes are.
+    pub place: Place,
+    /// The size it was promised, in bytes; 0 = not sized yet.
+    pub promised: u64,
+    /// Bytes that we reserved for it from offset 0.
+    pub reserved: u64,
+    /// A shared mapping of it exists or has existed here: it cannot be moved any more.
+    pub mapped: bool,
+    /// The process's fork count when it was created: another value now means that a child may hold the descriptor.
+    pub forks: u32,
+    /// The descriptor that the creating call returned. A hint only.
+    pub descriptor: RawFd,
+    /// CLOCK_MONOTONIC at creation, in milliseconds.
+    pub created_ms: u64,
+}
+
+/// Slots in the table. 128 segments created and not yet sized at once is far above what any client does (a DataLoader
+/// worker has one); the rest serve growth.
+const SLOTS: usize = 128;
+
+struct Slot {
+    /// Inode number of the segment in here, 0 = free: lets a look-up pass by without taking the lock.
+    ino: AtomicU64,
+    segment: Mutex<Option<Segment>>,
+}
+
+/// The segments that this process created. Every lock is taken by try only; a busy slot is passed over.
+pub struct Table {
+    slots: [Slot; SLOTS],
+    next: AtomicU32,
+    used: AtomicU32,
+}
+
+/// A segment held for the duration of one hook; other threads pass it by meanwhile.
+pub struct Held<'a> {
+    slot: &'a Slot,
+    segment: MutexGuard<'a, Option<Segment>>,
+}
+
+impl Held<'_> {
+    /// The segment.
+    pub fn get(&mut self) -> Option<&mut Segment> {
+        self.segment.as_mut()
+    }
+
+    /// Notes that the segment's bytes live in another inode now.
+    pub fn moved_to(&mut self, identity: Identity) {
+        if let Some(segment) = self.segment.as_mut() {
+            segment.identity = identity;
+            self.slot.ino.store(identity.ino, Ordering::Release);
+        }
+    }
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Table {
+    /// An empty table.
+    pub const fn new() -> Table {
+        Table {
+            slots: [const { Slot { ino: AtomicU64::new(0), segment: Mutex::new(None) } }; SLOTS],
+            next: AtomicU32::new(0),
+            used: AtomicU32::new(0),
+        }
+    }
+
+    /// Nothing was created here: no hook needs to look any further.
+    pub fn is_empty(&self) -> bool {
+        self.used.load(Ordering::Acquire) == 0
+    }
+
+    /// Remembers a segment. A free slot first, then one whose segment has been sized, oldest first; if every slot is busy
+    /// the segment is not remembered and so never moved.
+    pub fn insert(&self, segment: Segment) {
+        let start = self.next.fetch_add(1, Ordering::Relaxed) as usize;
+        for want_free in [true, false] {
+            for step in 0..SLOTS {
+                let Some(slot) = self.slots.get((start + step) % SLOTS) else { continue };
+                let Some(mut held) = slot.segment.try_lock() else { continue };
+                let take = match held.as_ref() {
+                    None => true,
+                    Some(old) => !want_free && (old.promised > 0 || step == SLOTS - 1),
+                };
+                if take {
+                    let ino = segment.identity.ino;
+                    *held = Some(segment);
+                    slot.ino.store(ino, Ordering::Release);
+                    self.used.fetch_add(1, Ordering::Release);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The segment with this identity, if this process created it and no other thread is busy with it.
+    pub fn find(&self, identity: Identity) -> Option<Held<'_>> {
+        if self.is_empty() {
+            return None;
+        }
+        for slot in &self.slots {
+            if slot.ino.load(Ordering::Acquire) != identity.ino {
+                continue;
+            }
+            let Some(held) = slot.segment.try_lock() else { continue };
+            if held.as_ref().is_some_and(|segment| segment.identity == identity) {
+                return Some(Held { slot, segment: held });
+            }
+        }
+        None
+    }
+
+    /// Forgets a segment: another file now has its identity, or it is known to be gone.
+    pub fn forget(&self, mut held: Held<'_>) {
+        held.slot.ino.store(0, Ordering::Release);
+        *held.segment = None;
+    }
+
+    /// Calls `each` for every segment that no other thread is busy with.
+    pub fn for_each(&self, mut each: impl FnMut(&Segment)) {
+        for slot in &self.slots {
+            if slot.ino.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            if let Some(held) = slot.segment.try_lock() {
+                if let Some(segment) = held.as_ref() {
+                    each(segment);
+                }
+            }
+        }
+    }
+
+    /// In the child of a fork, where it is the only thread: a fresh table (the child created nothing), whatever other
+    /// threads of the parent were doing with it.
+    pub fn reset_after_fork(&self) {
+        for slot in &self.slots {
+            slot.ino.store(0, Ordering::Relaxed);
+            crate::unlock::free_after_fork(&slot.segment);
+            if let Some(mut held) = slot.segment.try_lock() {
+                *held = None;
+            }
+        }
+        self.used.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(ino: u64, promised: u64) -> Segment {
+        Segment {
+            identity: Identity { dev: 7, ino },
+            name: Name::new(),
+            target_name: ArrayVec::new(),
+            origin: Origin::ShmOpen,
+            guard: 0,
+            place: Place::Guard,
+            promised,
+            reserved: 0,
+            mapped: false,
+            forks: 0,
+            descriptor: 3,
+            created_ms: 0,
+        }
+    }
+
+    #[test]
+    fn finds_what_was_inserted_and_nothing_else() {
+        let table = Table::new();
+        assert!(table.is_empty());
+        table.insert(segment(5, 0));
+        assert!(table.find(Identity { dev: 7, ino: 5 }).is_some());
+        assert!(table.find(Identity { dev: 8, ino: 5 }).is_none());
+        assert!(table.find(Identity { dev: 7, ino: 6 }).is_none());
+    }
+
+    #[test]
+    fn a_held_segment_is_passed_by() {
+        let table = Table::new();
+        table.insert(segment(5, 0));
+        let held = table.find(Identity { dev: 7, ino: 5 });
+        assert!(held.is_some());
+        assert!(table.find(Identity { dev: 7, ino: 5 }).is_none());
+        drop(held);
+        assert!(table.find(Identity { dev: 7, ino: 5 }).is_some());
+    }
+
+    #[test]
+    fn a_full_table_forgets_sized_segments_first() {
+        let table = Table::new();
+        table.insert(segment(1, 0));
+        for ino in 2..=(SLOTS as u64 + 40) {
+            table.insert(segment(ino, 4096));
+        }
+        assert!(table.find(Identity { dev: 7, ino: 1 }).is_some(), "the unsized one stays");
+        assert!(table.find(Identity { dev: 7, ino: SLOTS as u64 + 40 }).is_some());
+    }
+
+    #[test]
+    fn moving_changes_the_identity() {
+        let table = Table::new();
+        table.insert(segment(5, 0));
+        if let Some(mut held) = table.find(Identity { dev: 7, ino: 5 }) {
+            held.moved_to(Identity { dev: 9, ino: 77 });
+        }
+        assert!(table.find(Identity { dev: 7, ino: 5 }).is_none());
+        assert!(table.find(Identity { dev: 9, ino: 77 }).is_some());
+    }
+
+    #[test]
+    fn a_child_starts_with_nothing() {
+        let table = Table::new();
+        table.insert(segment(5, 0));
+        std::mem::forget(table.find(Identity { dev: 7, ino: 5 }));
+        table.reset_after_fork();
+        assert!(table.is_empty());
+        table.insert(segment(6, 0));
+        assert!(table.find(Identity { dev: 7, ino: 6 }).is_some());
+    }
+}
