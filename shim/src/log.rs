@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use once_cell::race::OnceBox;
-use rustix::fs::{openat, Mode, OFlags, CWD};
+use rustix::fs::{mkdir, openat, Mode, OFlags, CWD};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -99,9 +99,16 @@ fn append(line: &str) {
     }
     // The appender would make the file with the umask's mode; what is logged concerns its owner only.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    match openat(CWD, path.bytes(), flags, Mode::RUSR | Mode::WUSR) {
-        Ok(_) | Err(rustix::io::Errno::EXIST) => {}
-        Err(_) => return,
+    let mode = Mode::RUSR | Mode::WUSR;
+    let made = match openat(CWD, path.bytes(), flags, mode) {
+        Err(rustix::io::Errno::NOENT) => {
+            let _ = mkdir(directory.as_str(), Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH);
+            openat(CWD, path.bytes(), flags, mode)
+        }
+        other => other,
+    };
+    if !matches!(made, Ok(_) | Err(rustix::io::Errno::EXIST)) {
+        return;
     }
     let appender = RollingFileAppender::builder()
         .rotation(Rotation::NEVER)

@@ -110,8 +110,8 @@ impl Engine {
             segment.place = Place::Target(index as u8);
             segment.target_name = name;
             segment.reserved = sizing.bytes;
-            self.log_sized(segment, sizing, situation, "redirect", cause.word(), "");
             self.tell_redirect(segment, sizing, situation, index, directory.medium);
+            self.log_sized(segment, sizing, situation, "redirect", cause.word(), "");
             held.moved_to(Identity::of(&stat));
             self.count(|record| {
                 record.redirected += 1;
@@ -275,8 +275,8 @@ impl Engine {
                 };
             if reserved {
                 segment.reserved = sizing.bytes;
-                self.log_sized(segment, sizing, &situation, "redirect", cause.word(), "");
                 self.tell_redirect(segment, sizing, &situation, index as usize, directory.medium);
+                self.log_sized(segment, sizing, &situation, "redirect", cause.word(), "");
                 self.count(|record| {
                     record.redirected += 1;
                     record.bytes_redirected += sizing.bytes;
