@@ -7,6 +7,8 @@ mod names;
 mod open;
 mod shm;
 mod size;
+mod space;
+mod wait;
 
 use std::ffi::{c_char, CStr};
 
@@ -16,6 +18,7 @@ pub fn resolve() {
     names::resolve();
     shm::resolve();
     size::resolve();
+    space::resolve();
 }
 
 /// The bytes of a path that the program passed; `None` for what cannot be a string (the kernel answers EFAULT).

@@ -78,9 +78,22 @@ table! {
     RENAMEAT = "renameat",
     RENAMEAT2 = "renameat2",
     LINKAT = "linkat",
+    STATFS = "statfs",
+    STATFS64 = "statfs64",
+    FSTATFS = "fstatfs",
+    FSTATFS64 = "fstatfs64",
+    STATVFS = "statvfs",
+    STATVFS64 = "statvfs64",
+    FSTATVFS = "fstatvfs",
+    FSTATVFS64 = "fstatvfs64",
+    WAIT = "wait",
+    WAITPID = "waitpid",
+    WAIT3 = "wait3",
+    WAIT4 = "wait4",
+    WAITID = "waitid",
 }
 
-/// Looks all of them up. `false` in `shm_open_is_foreign` when shm_open's next definition is libc's own.
+/// Looks all of them up.
 pub fn look_up() {
     for next in ALL {
         // SAFETY: dlsym with RTLD_NEXT reads the name and answers with an address or null.

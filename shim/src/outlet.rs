@@ -21,8 +21,8 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 /// Remembers what descriptor 2 is.
 pub fn remember() {
     if let Some(stat) = borrow(2).and_then(|fd| fstat(fd).ok()) {
-        DEVICE.store(stat.st_dev as u64, Ordering::Relaxed);
-        INODE.store(stat.st_ino as u64, Ordering::Relaxed);
+        DEVICE.store(stat.st_dev, Ordering::Relaxed);
+        INODE.store(stat.st_ino, Ordering::Relaxed);
     }
 }
 
@@ -30,8 +30,7 @@ pub fn remember() {
 /// line of ours must never land in somebody's data file.
 fn is_standard_error() -> bool {
     let Some(stat) = borrow(2).and_then(|fd| fstat(fd).ok()) else { return false };
-    let same =
-        (stat.st_dev as u64, stat.st_ino as u64) == (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
+    let same = (stat.st_dev, stat.st_ino) == (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => same,
         FileType::CharacterDevice => same || borrow(2).is_some_and(rustix::termios::isatty),

@@ -277,6 +277,47 @@ impl Engine {
         }
     }
 
+    /// The guard on whose file system the file of `fd` lies.
+    pub fn guard_of(&self, fd: i32) -> Option<usize> {
+        let stat = fs::fstat(crate::borrow(fd)?).ok()?;
+        self.config
+            .guards
+            .iter()
+            .position(|guard| fs::stat(guard.as_c_str()).is_ok_and(|own| own.st_dev == stat.st_dev))
+    }
+
+    /// What SHMGUARD_ADVERTISE adds to the room of a guarded directory, in bytes: what its targets would take now.
+    pub fn advertised(&self, guard: usize) -> u64 {
+        if !self.is_here() || !self.redirects() {
+            return 0;
+        }
+        let Some(guard) = self.open_guard(guard).filter(|guard| guard.is_ram && !guard.nosymfollow) else { return 0 };
+        let mut devices: Vec<u64> = Vec::new();
+        let mut sum = 0u64;
+        for (index, spec) in self.config.targets.iter().enumerate() {
+            let Ok(directory) = crate::target::Directory::open(&spec.path, guard.identity) else { continue };
+            let device = fs::fstat(directory.fd()).map_or(0, |stat| stat.st_dev);
+            // Two directories on one file system share its room.
+            if devices.contains(&device) || (directory.space.noexec && !guard.space.noexec) {
+                continue;
+            }
+            devices.push(device);
+            let mut room = directory.room();
+            if directory.medium == crate::target::Medium::Ram {
+                room = room.min(self.memory_bound().map_or(u64::MAX, |left| left - left / 8));
+            }
+            if let Some(cap) = spec.cap {
+                room = room.min(cap);
+                if self.over_cap(index, room) {
+                    continue;
+                }
+            }
+            sum = sum.saturating_add(room);
+        }
+        // No file system is larger than this; programs add to what they are told.
+        sum.min(1 << 50)
+    }
+
     fn redirects(&self) -> bool {
         self.config.mode == Mode::Redirect && !self.config.targets.is_empty()
     }

@@ -172,7 +172,7 @@ fn scan(
                 let gone = !process::is_alive(pid, start) && own.me.pid != pid;
                 let stat = fs::statat(&listing, name, AtFlags::SYMLINK_NOFOLLOW).ok();
                 let old = stat.is_some_and(|stat| {
-                    stat.st_uid == own.uid && own.now.saturating_sub(stat.st_ctime as i64) > own.young_seconds
+                    stat.st_uid == own.uid && own.now.saturating_sub(stat.st_ctime) > own.young_seconds
                 });
                 if gone && old {
                     orphans.push(Orphan { target: None, name: name.iter().copied().take(112).collect(), bytes: 0 });

@@ -39,7 +39,7 @@ impl Guard {
         }
         let space = room::space(fd.as_fd()).ok()?;
         let is_ram = room::fs_type(fd.as_fd()) == Ok(FsKind::Ram);
-        let nosymfollow = fs::fstatfs(&fd).is_ok_and(|info| info.f_flags as i64 & NOSYMFOLLOW != 0);
+        let nosymfollow = fs::fstatfs(&fd).is_ok_and(|info| info.f_flags & NOSYMFOLLOW != 0);
         Some(Guard { fd, identity, space, is_ram, nosymfollow })
     }
 

@@ -26,7 +26,7 @@ impl Owner {
     pub fn current() -> Owner {
         let pid = raw::getpid();
         let (start, parent) = stat_of(c"/proc/self/stat".to_bytes()).unwrap_or((0, 0));
-        let namespace = fs::stat(c"/proc/self/ns/pid").map_or(0, |stat| stat.st_ino as u64);
+        let namespace = fs::stat(c"/proc/self/ns/pid").map_or(0, |stat| stat.st_ino);
         Owner { boot: boot_id(), namespace, pid, parent, start }
     }
 }
@@ -115,7 +115,7 @@ pub fn mounted_devices() -> Option<Vec<u64>> {
         let mut path = Text::<40>::new();
         path.add(format_args!("/proc/{pid}/ns/mnt"));
         let namespace = match fs::stat(path.bytes()) {
-            Ok(stat) => stat.st_ino as u64,
+            Ok(stat) => stat.st_ino,
             Err(Errno::NOENT | Errno::SRCH) => continue,
             Err(_) => return None,
         };

@@ -22,7 +22,7 @@ pub struct Identity {
 impl Identity {
     /// The identity that fstat reports.
     pub fn of(stat: &Stat) -> Identity {
-        Identity { dev: stat.st_dev as u64, ino: stat.st_ino as u64 }
+        Identity { dev: stat.st_dev, ino: stat.st_ino }
     }
 }
 

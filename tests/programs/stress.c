@@ -1,6 +1,6 @@
 /* cflags: -pthread */
 /* Threads make, write, check and remove segments while others fork children that do the same and programs that are
- * spawned: stress THREADS ROUNDS BYTES */
+ * spawned: stress THREADS ROUNDS BYTES [forks] */
 #include "check.h"
 #include <pthread.h>
 
@@ -49,8 +49,9 @@ int main(int argc, char **argv) {
     CHECK(threads <= 64);
     for (int i = 0; i < threads; i++)
         CHECK(pthread_create(&ids[i], NULL, make, (void *)(intptr_t)i) == 0);
-    CHECK(pthread_create(&ids[threads], NULL, forks, NULL) == 0);
-    for (int i = 0; i <= threads; i++)
+    if (argc > 4)
+        CHECK(pthread_create(&ids[threads], NULL, forks, NULL) == 0);
+    for (int i = 0; i < threads + (argc > 4); i++)
         CHECK(pthread_join(ids[i], NULL) == 0);
     puts("all done");
     return 0;

@@ -11,7 +11,9 @@ static int seg(const char *name, double percent) {
 }
 
 int main(void) {
-    seg("/base", 60);
+    const char *base[] = {"/1", "/2", "/3", "/4", "/5", "/6"};
+    for (int i = 0; i < 6; i++) /* none so large that the next would be taken for too large */
+        seg(base[i], 10);
     seg("/ten", 10);
     seg("/top", 8); /* 78 */
     CHECK(shm_unlink("/top") == 0); /* 70 */
@@ -19,7 +21,10 @@ int main(void) {
     CHECK(shm_unlink("/top") == 0 && shm_unlink("/ten") == 0); /* 60 */
     seg("/small", 1); /* 61: the library looks again here */
     CHECK(shm_unlink("/small") == 0);
-    seg("/top", 18); /* 78 */
-    CHECK(shm_unlink("/top") == 0 && shm_unlink("/base") == 0);
+    seg("/ten", 10);
+    seg("/top", 8); /* 78 */
+    CHECK(shm_unlink("/top") == 0 && shm_unlink("/ten") == 0);
+    for (int i = 0; i < 6; i++)
+        CHECK(shm_unlink(base[i]) == 0);
     return 0;
 }

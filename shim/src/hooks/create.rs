@@ -1,6 +1,6 @@
 //! The mkstemp family. libc's own opens the file by a call that no hook sees, so it needs hooks of its own.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 
 use rustix::fs::OFlags;
@@ -37,10 +37,10 @@ unsafe fn call(real: &'static Next, form: Form, template: *mut c_char, suffix: c
     // SAFETY: the address is that of the function of this form, whose type is written here.
     unsafe {
         match form {
-            Form::Plain => transmute::<_, One>(real.address())(template),
-            Form::Flags => transmute::<_, Two>(real.address())(template, flags),
-            Form::Suffix => transmute::<_, Two>(real.address())(template, suffix),
-            Form::SuffixFlags => transmute::<_, Three>(real.address())(template, suffix, flags),
+            Form::Plain => transmute::<*mut c_void, One>(real.address())(template),
+            Form::Flags => transmute::<*mut c_void, Two>(real.address())(template, flags),
+            Form::Suffix => transmute::<*mut c_void, Two>(real.address())(template, suffix),
+            Form::SuffixFlags => transmute::<*mut c_void, Three>(real.address())(template, suffix, flags),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! open and its relatives. They are cancellation points: no value with a Drop and no catch_unwind is alive while the real call
 //! runs, or pthread_cancel would end the program ("exception not rethrown").
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 
 use rustix::fs::OFlags;
@@ -54,21 +54,23 @@ impl Real {
         // SAFETY: each address is that of the function named, whose type is written here; arguments are the program's.
         unsafe {
             match self {
-                Real::Open(next) if next.is_known() => transmute::<_, Open>(next.address())(path, flags, mode),
+                Real::Open(next) if next.is_known() => {
+                    transmute::<*mut c_void, Open>(next.address())(path, flags, mode)
+                }
                 Real::OpenAt(next, directory) if next.is_known() => {
-                    transmute::<_, OpenAt>(next.address())(directory, path, flags, mode)
+                    transmute::<*mut c_void, OpenAt>(next.address())(directory, path, flags, mode)
                 }
                 // With O_CREAT or O_TMPFILE glibc aborts the fortified form; the program passed neither, and O_EXCL is only
                 // ever added to O_CREAT.
-                Real::Open2(next) if next.is_known() => transmute::<_, Open2>(next.address())(path, flags),
+                Real::Open2(next) if next.is_known() => transmute::<*mut c_void, Open2>(next.address())(path, flags),
                 Real::OpenAt2(next, directory) if next.is_known() => {
-                    transmute::<_, OpenAt2>(next.address())(directory, path, flags)
+                    transmute::<*mut c_void, OpenAt2>(next.address())(directory, path, flags)
                 }
                 Real::Creat(next) if next.is_known() && flags & libc::O_EXCL == 0 => {
-                    transmute::<_, Creat>(next.address())(path, mode)
+                    transmute::<*mut c_void, Creat>(next.address())(path, mode)
                 }
                 Real::Creat(_) if next::OPEN.is_known() => {
-                    transmute::<_, Open>(next::OPEN.address())(path, flags, mode)
+                    transmute::<*mut c_void, Open>(next::OPEN.address())(path, flags, mode)
                 }
                 _ => raw(self.directory(), path, flags, mode),
             }

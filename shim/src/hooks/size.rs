@@ -1,6 +1,6 @@
 //! The calls that give a file its size, in both off_t widths (on 64-bit machines the two are the same).
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 
 use libc::{off64_t, off_t};
@@ -190,7 +190,7 @@ unsafe fn fallocate_any(real: &'static Next, fd: c_int, mode: c_int, offset: i64
         return errno::from_raw(raw_fallocate(fd, mode, offset, length)) as c_int;
     }
     // SAFETY: the address is fallocate's; the arguments are the program's.
-    unsafe { transmute::<_, Fallocate>(real.address())(fd, mode, offset, length) }
+    unsafe { transmute::<*mut c_void, Fallocate>(real.address())(fd, mode, offset, length) }
 }
 
 /// Hook.

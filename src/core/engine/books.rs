@@ -415,7 +415,7 @@ fn is_over(ledger: &Ledger, me: &Owner) -> bool {
 }
 
 fn executable(path: &str) -> Option<(u64, u64)> {
-    rustix::fs::stat(path).ok().map(|stat| (stat.st_dev as u64, stat.st_ino as u64))
+    rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// The process's command as the kernel has it.

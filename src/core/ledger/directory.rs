@@ -206,7 +206,7 @@ impl Ledger {
         name.add(format_args!("once.{what}"));
         let Ok(directory) = self.directory() else { return true };
         if let Ok(stat) = fs::statat(&directory, name.bytes(), AtFlags::SYMLINK_NOFOLLOW) {
-            if now.saturating_sub(stat.st_mtime as i64) < seconds {
+            if now.saturating_sub(stat.st_mtime) < seconds {
                 return false;
             }
             let _ = fs::unlinkat(&directory, name.bytes(), AtFlags::empty());

@@ -1,0 +1,158 @@
+//! statfs and its relatives, only with SHMGUARD_ADVERTISE=1: the room of the targets is added to that of a guarded directory,
+//! for programs that look first and size afterwards (Open MPI, CPython's heap, Arrow). The type stays that of a tmpfs.
+
+use std::ffi::{c_char, c_int};
+
+use redhook::{hook, real};
+
+use shmguard_core::syscall6;
+
+use super::path;
+use crate::{errno, life, next};
+
+/// Resolves redhook's functions.
+pub fn resolve() {
+    if next::STATFS.is_known() {
+        let _ = real!(statfs);
+    }
+    if next::STATFS64.is_known() {
+        let _ = real!(statfs64);
+    }
+    if next::FSTATFS.is_known() {
+        let _ = real!(fstatfs);
+    }
+    if next::FSTATFS64.is_known() {
+        let _ = real!(fstatfs64);
+    }
+    if next::STATVFS.is_known() {
+        let _ = real!(statvfs);
+    }
+    if next::STATVFS64.is_known() {
+        let _ = real!(statvfs64);
+    }
+    if next::FSTATVFS.is_known() {
+        let _ = real!(fstatvfs);
+    }
+    if next::FSTATVFS64.is_known() {
+        let _ = real!(fstatvfs64);
+    }
+}
+
+/// Bytes to add to what the kernel said about `path`; 0 when it is none of our business.
+///
+/// # Safety
+/// The program's own string.
+#[inline]
+unsafe fn more_at(result: c_int, pointer: *const c_char) -> u64 {
+    match life::engine() {
+        Some(engine) if result == 0 && engine.config.advertise => {
+            // SAFETY: the caller's.
+            let guard = unsafe { path(pointer) }.and_then(|path| engine.at_or_below(path));
+            guard.map_or(0, |guard| life::shielded(0, || engine.advertised(guard)))
+        }
+        _ => 0,
+    }
+}
+
+/// The same for a descriptor.
+#[inline]
+fn more_of(result: c_int, fd: c_int) -> u64 {
+    match life::engine() {
+        Some(engine) if result == 0 && engine.config.advertise => {
+            life::shielded(0, || engine.guard_of(fd).map_or(0, |guard| engine.advertised(guard)))
+        }
+        _ => 0,
+    }
+}
+
+/// Adds `$more` bytes to the blocks of what the real call wrote. An unlimited tmpfs (0 blocks) stays unlimited.
+macro_rules! add {
+    ($buffer:expr, $more:expr, $unit:ident) => {{
+        let more = $more;
+        // SAFETY: the real call succeeded, so the program's buffer has been filled in.
+        if let Some(answer) = unsafe { $buffer.as_mut() }.filter(|answer| more > 0 && answer.f_blocks > 0) {
+            let blocks = more / (answer.$unit as u64).max(1);
+            answer.f_blocks = answer.f_blocks.saturating_add(blocks);
+            answer.f_bfree = answer.f_bfree.saturating_add(blocks);
+            answer.f_bavail = answer.f_bavail.saturating_add(blocks);
+        }
+    }};
+}
+
+#[cold]
+unsafe fn raw(number: i64, first: usize, buffer: usize) -> c_int {
+    // SAFETY: the program's own arguments; statfs and statfs64 are one structure on 64-bit machines.
+    errno::from_raw(unsafe { syscall6(number, first, buffer, 0, 0, 0, 0) }) as c_int
+}
+
+/// glibc makes statvfs of statfs; before the constructor there is nothing to make it of.
+#[cold]
+fn not_yet() -> c_int {
+    errno::set(libc::ENOSYS);
+    -1
+}
+
+macro_rules! by_path {
+    ($($name:ident, $hook:ident, $next:ident, $type:ident, $unit:ident, $early:expr;)*) => {$(
+        hook! {
+            unsafe fn $name(path: *const c_char, buffer: *mut libc::$type) -> c_int => $hook {
+                if !next::$next.is_known() {
+                    let early: unsafe fn(usize, usize) -> c_int = $early;
+                    // SAFETY: the program's own arguments.
+                    return unsafe { early(path as usize, buffer as usize) };
+                }
+                // SAFETY: the program's own call.
+                let result = unsafe { real!($name)(path, buffer) };
+                // SAFETY: the program's own string.
+                add!(buffer, unsafe { more_at(result, path) }, $unit);
+                result
+            }
+        }
+    )*};
+}
+
+macro_rules! by_descriptor {
+    ($($name:ident, $hook:ident, $next:ident, $type:ident, $unit:ident, $early:expr;)*) => {$(
+        hook! {
+            unsafe fn $name(fd: c_int, buffer: *mut libc::$type) -> c_int => $hook {
+                if !next::$next.is_known() {
+                    let early: unsafe fn(usize, usize) -> c_int = $early;
+                    // SAFETY: the program's own arguments.
+                    return unsafe { early(fd as isize as usize, buffer as usize) };
+                }
+                // SAFETY: the program's own call.
+                let result = unsafe { real!($name)(fd, buffer) };
+                add!(buffer, more_of(result, fd), $unit);
+                result
+            }
+        }
+    )*};
+}
+
+unsafe fn early_statfs(path: usize, buffer: usize) -> c_int {
+    // SAFETY: the program's own arguments.
+    unsafe { raw(libc::SYS_statfs, path, buffer) }
+}
+
+unsafe fn early_fstatfs(fd: usize, buffer: usize) -> c_int {
+    // SAFETY: the program's own arguments.
+    unsafe { raw(libc::SYS_fstatfs, fd, buffer) }
+}
+
+unsafe fn early_statvfs(_: usize, _: usize) -> c_int {
+    not_yet()
+}
+
+by_path! {
+    statfs, shmguard_statfs, STATFS, statfs, f_bsize, early_statfs;
+    statfs64, shmguard_statfs64, STATFS64, statfs64, f_bsize, early_statfs;
+    statvfs, shmguard_statvfs, STATVFS, statvfs, f_frsize, early_statvfs;
+    statvfs64, shmguard_statvfs64, STATVFS64, statvfs64, f_frsize, early_statvfs;
+}
+
+by_descriptor! {
+    fstatfs, shmguard_fstatfs, FSTATFS, statfs, f_bsize, early_fstatfs;
+    fstatfs64, shmguard_fstatfs64, FSTATFS64, statfs64, f_bsize, early_fstatfs;
+    fstatvfs, shmguard_fstatvfs, FSTATVFS, statvfs, f_frsize, early_statvfs;
+    fstatvfs64, shmguard_fstatvfs64, FSTATVFS64, statvfs64, f_frsize, early_statvfs;
+}
