@@ -44,6 +44,7 @@ pub enum Command {
 }
 
 /// The whole table, for man pages, completions and docs.
+#[allow(dead_code)] // used by docs_generate
 pub fn command() -> clap::Command {
     Cli::command()
 }
