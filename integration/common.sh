@@ -40,7 +40,8 @@ finish() {
 # shmbox OPTIONS COMMAND...: runs COMMAND with a /dev/shm of its own, in namespaces of its
 # own for mounts and processes (whatever it leaves running ends with it). OPTIONS: a size
 # (64m) or tmpfs mount options (size=64m,nr_inodes=100). Exit status as COMMAND's, 128+N
-# for a signal. A variable for COMMAND alone: shmbox 64m env LD_PRELOAD="$SHMGUARD_LIB" ...
+# for a signal. COMMAND gets no SHMGUARD_LIB (which is ours, and no variable of the library's);
+# a variable for COMMAND alone: shmbox 64m env LD_PRELOAD="$SHMGUARD_LIB" ...
 shmbox() {
     case $1 in
         *=*) shmbox_options=$1 ;;
@@ -48,7 +49,7 @@ shmbox() {
     esac
     shift
     # sh stays as process 1: a process 1 ignores signals that kill anybody else.
-    unshare --mount --pid --fork --mount-proc --kill-child sh -c '
+    env -u SHMGUARD_LIB unshare --mount --pid --fork --mount-proc --kill-child sh -c '
         mount -t tmpfs -o "mode=1777,$0" tmpfs /dev/shm || exit 125
         "$@"
         exit $?' "$shmbox_options" "$@"
