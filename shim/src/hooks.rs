@@ -5,6 +5,8 @@ mod create;
 mod map;
 mod names;
 mod open;
+mod pass;
+mod place;
 mod shm;
 mod size;
 mod space;
@@ -16,6 +18,7 @@ use std::ffi::{c_char, CStr};
 pub fn resolve() {
     map::resolve();
     names::resolve();
+    place::resolve();
     shm::resolve();
     size::resolve();
     space::resolve();

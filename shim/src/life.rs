@@ -55,6 +55,9 @@ fn begin(environment: *const *const c_char) {
     let directory = config.log.clone();
     let engine = Engine::new(config, &OUTLET, &TABLE);
     engine.begin(shmguard_core::getpid());
+    // `cd /dev/shm && program`: what the shell says of the working directory is a hint like chdir.
+    let inside = Entries { at: environment }.filter_map(|entry| entry.to_bytes().strip_prefix(b"PWD="));
+    engine.changed_directory(inside.take(1).any(|place| engine.is_guard(place).is_some()));
     if ENGINE.set(Box::new(engine)).is_err() {
         return;
     }

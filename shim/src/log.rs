@@ -17,6 +17,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 
 use shmguard_core::process::Owner;
+use shmguard_core::quiet::quietly;
 use shmguard_core::text::Text;
 
 /// The directory of SHMGUARD_LOG, as text.
@@ -66,7 +67,7 @@ impl Subscriber for Lines {
 
     fn event(&self, event: &Event<'_>) {
         if ON.load(Ordering::Acquire) {
-            event.record(&mut Line);
+            quietly(|| event.record(&mut Line));
         }
     }
 

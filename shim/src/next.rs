@@ -91,6 +91,10 @@ table! {
     WAIT3 = "wait3",
     WAIT4 = "wait4",
     WAITID = "waitid",
+    SENDMSG = "sendmsg",
+    SENDMMSG = "sendmmsg",
+    CHDIR = "chdir",
+    FCHDIR = "fchdir",
 }
 
 /// Looks all of them up.

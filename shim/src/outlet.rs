@@ -6,8 +6,9 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, FileType};
 use rustix::io::write;
 
+use shmguard_core::borrow;
 use shmguard_core::engine::Outlet;
-use shmguard_core::{block_signals, borrow, drain_signal, only_signal, pending_signals, set_signal_mask};
+use shmguard_core::quiet::quietly;
 
 use crate::log;
 
@@ -54,15 +55,7 @@ impl Outlet for Standard {
             return false;
         }
         // A pipe without reader must not end the program.
-        let sigpipe = only_signal(libc::SIGPIPE);
-        let pending = pending_signals() & sigpipe != 0;
-        let Ok(old) = block_signals(sigpipe) else { return false };
-        let written = write(fd, line).is_ok_and(|written| written == line.len());
-        if !pending {
-            drain_signal(sigpipe);
-        }
-        let _ = set_signal_mask(old);
-        written
+        quietly(|| write(fd, line).is_ok_and(|written| written == line.len()))
     }
 
     fn log(&self, line: &str) {

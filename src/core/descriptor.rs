@@ -27,6 +27,8 @@ pub enum Unfit {
     SecondDescriptor,
     /// A lock (fcntl, OFD or flock) is held through the descriptor; an exchange would lose it.
     Locked,
+    /// A child process has the file open.
+    Inherited,
 }
 
 /// Is `fd` the only descriptor that this process has for the file, without locks?
@@ -59,6 +61,51 @@ pub fn only_one(fd: BorrowedFd<'_>, identity: Identity) -> Result<(), Unfit> {
     } else {
         Ok(())
     }
+}
+
+/// Does a child that is younger than the file have it open? Handlers of pthread_atfork do not run for posix_spawn, vfork and
+/// raw clones, and a descriptor without close-on-exec lives on in what they start.
+///
+/// `created_ms` is CLOCK_BOOTTIME at the file's creation; older children cannot have it. Without CONFIG_PROC_CHILDREN nothing
+/// is found.
+///
+/// # Errors
+/// [`Unfit::Inherited`], also when such a child cannot be looked at.
+pub fn no_child_has(identity: Identity, created_ms: u64) -> Result<(), Unfit> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(tasks) = fs::openat(fs::CWD, c"/proc/self/task", flags, Mode::empty()) else { return Ok(()) };
+    let mut text = vec![0u8; 8192];
+    for task in Dir::read_from(&tasks).map_err(|_| Unfit::NoProc)?.flatten() {
+        let mut path = Text::<64>::new();
+        path.add(format_args!("/proc/self/task/"));
+        path.add_bytes(task.file_name().to_bytes());
+        path.add(format_args!("/children"));
+        let Ok(length) = crate::process::read_start(path.bytes(), &mut text) else { continue };
+        for child in text.get(..length).unwrap_or(&[]).split(|byte| *byte == b' ').filter_map(number_of) {
+            // Start times have a resolution of 10 ms (USER_HZ is 100 everywhere).
+            let young =
+                crate::process::start_of(child).is_some_and(|ticks| ticks.saturating_mul(10) + 20 >= created_ms);
+            if young && has_open(child, identity) {
+                return Err(Unfit::Inherited);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has_open(pid: i32, identity: Identity) -> bool {
+    let mut path = Text::<40>::new();
+    path.add(format_args!("/proc/{pid}/fd"));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listing = match fs::openat(fs::CWD, path.bytes(), flags, Mode::empty()) {
+        Ok(listing) => listing,
+        Err(io::Errno::NOENT | io::Errno::SRCH) => return false,
+        Err(_) => return true,
+    };
+    let Ok(entries) = Dir::read_from(&listing) else { return true };
+    entries.flatten().any(|entry| {
+        fs::statat(&listing, entry.file_name(), AtFlags::empty()).is_ok_and(|stat| Identity::of(&stat) == identity)
+    })
 }
 
 fn has_lock(number: RawFd) -> Result<bool, Unfit> {

@@ -73,6 +73,8 @@ pub struct Engine {
     said: AtomicU64,
     /// This process has opened a guarded directory itself: a directory descriptor may be one of it.
     directory_opened: AtomicBool,
+    /// The working directory may be a guarded one.
+    inside: AtomicBool,
     /// A device that pins memory: 0 not looked yet, 1 no, 2 yes.
     device: AtomicU32,
 }
@@ -96,6 +98,7 @@ impl Engine {
             guard_dev: AtomicU64::new(0),
             said: AtomicU64::new(0),
             directory_opened: AtomicBool::new(false),
+            inside: AtomicBool::new(false),
             device: AtomicU32::new(0),
         }
     }
@@ -113,21 +116,32 @@ impl Engine {
             .find_map(|(index, guard)| guard::child(guard.to_bytes(), path).map(|name| (index, name)))
     }
 
-    /// As [`Engine::child`], for the calls that take a directory descriptor. Only where this process has opened a guarded
-    /// directory is the descriptor looked at (one fstat).
+    /// As [`Engine::child`], with a directory descriptor for relative paths. Only where this process has opened a guarded
+    /// directory (or works in one) is the directory looked at, by one system call.
     pub fn child_at<'p>(&self, directory: i32, path: &'p [u8]) -> Option<(usize, &'p [u8])> {
         if path.first() == Some(&b'/') {
             return self.child(path);
         }
         let plain = !path.is_empty() && path.len() <= 255 && path != b"." && path != b".." && !path.contains(&b'/');
-        if directory < 0 || !plain || !self.directory_opened.load(Ordering::Relaxed) {
+        if !plain {
             return None;
         }
-        let stat = fs::fstat(crate::borrow(directory)?).ok()?;
+        let stat = if directory == libc::AT_FDCWD && self.inside.load(Ordering::Relaxed) {
+            fs::stat(c".").ok()?
+        } else if directory >= 0 && self.directory_opened.load(Ordering::Relaxed) {
+            fs::fstat(crate::borrow(directory)?).ok()?
+        } else {
+            return None;
+        };
         let guard = self.config.guards.iter().position(|guard| {
             fs::stat(guard.as_c_str()).is_ok_and(|own| (own.st_dev, own.st_ino) == (stat.st_dev, stat.st_ino))
         })?;
         Some((guard, path))
+    }
+
+    /// Has this process opened a guarded directory itself?
+    pub fn has_opened_directory(&self) -> bool {
+        self.directory_opened.load(Ordering::Relaxed)
     }
 
     /// This process opened a guarded directory itself.
@@ -155,10 +169,25 @@ impl Engine {
         self.config.guards.get(index).map_or(c"", |guard| guard.as_c_str())
     }
 
+    fn guard_is_there(&self, index: usize) -> bool {
+        fs::stat(self.guard_path(index))
+            .is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Directory)
+    }
+
     fn open_guard(&self, index: usize) -> Option<Guard> {
         let guard = Guard::open(self.config.guards.get(index)?)?;
         self.guard_dev.store(guard.identity.dev, Ordering::Relaxed);
         Some(guard)
+    }
+
+    /// A descriptor is being passed to another process (SCM_RIGHTS). No system call.
+    pub fn passing(&self, fd: i32) {
+        self.table.passed(fd);
+    }
+
+    /// This process changes its working directory: relative names may be ours from now on. A hint only, checked at use.
+    pub fn changed_directory(&self, to_guard: bool) {
+        self.inside.store(to_guard, Ordering::Relaxed);
     }
 
     /// Nothing was created here that is still remembered: sizing and mapping calls need not look.
@@ -335,9 +364,9 @@ fn patiently<T>(lock: &Mutex<T>) -> Option<parking_lot::MutexGuard<'_, T>> {
     None
 }
 
-/// CLOCK_MONOTONIC in milliseconds.
+/// CLOCK_BOOTTIME in milliseconds: the clock of start times in /proc.
 fn now_ms() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    let now = clock_gettime(ClockId::Boottime);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
 }
 

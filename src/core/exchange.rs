@@ -24,6 +24,10 @@ pub enum Stay {
     Shared,
     /// It was forked away: a child may hold the descriptor.
     Forked,
+    /// A child process holds its descriptor.
+    Inherited,
+    /// Its descriptor was passed to another process.
+    Passed,
     /// A mapping of it exists.
     Mapped,
     /// This process has a second descriptor for it.
@@ -62,6 +66,8 @@ impl Stay {
         match self {
             Stay::Shared => "another process has it open already",
             Stay::Forked => "the process forked between creating and sizing it",
+            Stay::Inherited => "a child process has inherited its descriptor",
+            Stay::Passed => "its descriptor was passed to another process before it was sized",
             Stay::Mapped => "it is mapped already",
             Stay::SecondDescriptor => "the process has a second descriptor for it",
             Stay::Locked => "a file lock is held on it",
@@ -87,6 +93,7 @@ impl From<Unfit> for Stay {
             Unfit::NoProc => Stay::NoProc,
             Unfit::SecondDescriptor => Stay::SecondDescriptor,
             Unfit::Locked => Stay::Locked,
+            Unfit::Inherited => Stay::Inherited,
         }
     }
 }
@@ -160,6 +167,14 @@ fn swap(subject: &Subject<'_>, replacement: &Replacement<'_>, alone: &dyn Fn() -
         Some((directory, name, expected)) => {
             let temporary = replacement.temporary;
             fs::symlinkat(replacement.path, directory, temporary).map_err(|_| Stay::NoExchange)?;
+            // Attachers follow a link only to a file of the same owner.
+            if now.st_uid != rustix::process::geteuid().as_raw() {
+                let owner = Some(fs::Uid::from_raw(now.st_uid));
+                if fs::chownat(directory, temporary, owner, None, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+                    let _ = fs::unlinkat(directory, temporary, AtFlags::empty());
+                    return Err(Stay::Owner);
+                }
+            }
             let undo_link = || {
                 let _ = fs::unlinkat(directory, temporary, AtFlags::empty());
             };

@@ -89,6 +89,27 @@ pub fn child<'p>(guard: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
     plain.then_some(rest)
 }
 
+/// As [`child`], for a path with `..` in it, taken lexically. Where a component is a link the kernel may see it otherwise, so
+/// this is a hint that must be checked afterwards.
+pub fn child_by_any_spelling(guard: &[u8], path: &[u8]) -> Option<crate::segment::Name> {
+    if let Some(name) = child(guard, path) {
+        return Some(name.iter().copied().collect());
+    }
+    if path.first() != Some(&b'/') || !path.windows(2).any(|two| two == b"..") {
+        return None;
+    }
+    let mut components: Vec<&[u8]> = Vec::new();
+    for component in path.split(|byte| *byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => drop(components.pop()),
+            other => components.push(other),
+        }
+    }
+    let plain: Vec<u8> = components.iter().flat_map(|component| [b"/".as_slice(), component].concat()).collect();
+    child(guard, &plain).map(|name| name.iter().copied().collect())
+}
+
 fn skip(mut path: &[u8]) -> &[u8] {
     loop {
         path = match path {
@@ -139,6 +160,20 @@ mod tests {
             assert_eq!(child(b"/dev/shm", path), None, "{}", String::from_utf8_lossy(path));
         }
         assert_eq!(child(b"/dev/shm", &[b"/dev/shm/".as_slice(), &[b'n'; 256]].concat()), None);
+    }
+
+    #[test]
+    fn parents_are_taken_lexically_where_a_hint_will_do() {
+        for (path, name) in [
+            (&b"/dev/../dev/shm/./x"[..], Some(&b"x"[..])),
+            (b"/a/b/../../dev/shm/x", Some(b"x")),
+            (b"/../dev/shm//x", Some(b"x")),
+            (b"/dev/shm/x/..", None),
+            (b"/dev/shm/../x", None),
+            (b"dev/../dev/shm/x", None),
+        ] {
+            assert_eq!(child_by_any_spelling(b"/dev/shm", path).as_deref(), name);
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod names;
 pub mod pattern;
 pub mod policy;
 pub mod process;
+pub mod quiet;
 pub mod reserve;
 pub mod room;
 pub mod segment;
@@ -35,7 +36,4 @@ pub mod target;
 pub mod text;
 
 pub use borrowed::borrow;
-pub use raw::{
-    block_signals, drain_signal, getpid, gettid, only as only_signal, pending_signals, set_signal_mask, syscall6,
-    ALL_SIGNALS,
-};
+pub use raw::{getpid, gettid, syscall6};

@@ -83,9 +83,14 @@ pub fn redirect(guard: &Shown<'_>, asking: &Asking<'_>, target: &CStr, medium: M
         path(guard.path),
         path(target),
         medium.words(),
-        Flag(suggested_capacity(demand)),
+        Flag(enough(guard, demand)),
         Human(demand),
     ))
+}
+
+/// A size that would have done: for the demand seen, and certainly more than what has just been too small.
+fn enough(guard: &Shown<'_>, bytes: u64, demand: u64) -> u64 {
+    suggested_capacity(demand).max(guard.capacity.unwrap_or(0).saturating_add(1 << 20))
 }
 
 /// Kind 3: what cannot be saved, and why.
@@ -93,7 +98,7 @@ pub fn cannot(guard: &Shown<'_>, asking: &Asking<'_>, why: &dyn Display, then: &
     line(format_args!(
         "{} is full ({guard} in use): {asking} and {why}. {then} --shm-size={} (docker) would do.",
         path(guard.path),
-        Flag(suggested_capacity(demand)),
+        Flag(enough(guard, demand)),
     ))
 }
 
@@ -109,8 +114,8 @@ pub fn farewell(guard: &CStr, sum: &crate::ledger::Totals, where_to: &dyn Displa
         where_to,
         sum.redirected,
         sum.created,
-        sum.unsaved + sum.refused,
-        Flag(suggested_capacity(sum.demand_peak)),
+        sum.unsaved.saturating_add(sum.refused),
+        Flag(suggested_capacity(sum.demand_peak).max(sum.capacity.saturating_add(1 << 20))),
     ))
 }
 

@@ -155,7 +155,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
         #[test]
-        fn agrees_with_fnmatch(pattern in "[ab*?!^\\[\\]\\\\-]{0,9}", name in "[abc!^*?\\[\\]\\\\-]{0,7}") {
+        fn agrees_with_fnmatch(
+            pattern in r"(a|b|\*|\?|\[ab\]|\[a-b\]|\[!a\]|\[!a-b\]|\\\*|\\a|-|\]){0,9}",
+            name in r"[abc!^*?\[\]\\-]{0,7}",
+        ) {
             prop_assert_eq!(
                 matches(pattern.as_bytes(), name.as_bytes()),
                 fnmatch(pattern.as_bytes(), name.as_bytes())

@@ -89,11 +89,13 @@ pub struct Segment {
     pub reserved: u64,
     /// A shared mapping of it exists or has existed here: it cannot be moved any more.
     pub mapped: bool,
+    /// Its descriptor was passed to another process before it was sized.
+    pub passed: bool,
     /// The process's fork count when it was created: another value now means that a child may hold the descriptor.
     pub forks: u32,
     /// The descriptor that the creating call returned. A hint only.
     pub descriptor: RawFd,
-    /// CLOCK_MONOTONIC at creation, in milliseconds.
+    /// CLOCK_BOOTTIME at creation, in milliseconds.
     pub created_ms: u64,
 }
 
@@ -216,6 +218,19 @@ impl Table {
         }
     }
 
+    /// Notes that descriptor `number` was passed to another process: a segment that is not sized yet and was created with
+    /// that descriptor is shared from now on.
+    pub fn passed(&self, number: RawFd) {
+        for slot in &self.slots {
+            if slot.ino.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            if let Some(segment) = slot.segment.try_lock().as_mut().and_then(|held| held.as_mut()) {
+                segment.passed |= segment.promised == 0 && segment.descriptor == number;
+            }
+        }
+    }
+
     /// In the child of a fork, where it is the only thread: a fresh table (the child created nothing), whatever other
     /// threads of the parent were doing with it.
     pub fn reset_after_fork(&self) {
@@ -245,6 +260,7 @@ mod tests {
             promised,
             reserved: 0,
             mapped: false,
+            passed: false,
             forks: 0,
             descriptor: 3,
             created_ms: 0,

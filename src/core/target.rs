@@ -147,7 +147,9 @@ pub struct Directory {
 pub enum Unusable {
     /// It cannot be opened as a directory.
     Cannot(Errno),
-    /// It is mounted read-only or not writable for this user.
+    /// It is mounted read-only.
+    ReadOnly,
+    /// It is not writable for this user.
     NotWritable,
     /// It is the guarded directory itself, by another path.
     IsGuard,
@@ -169,7 +171,10 @@ impl Directory {
         let space = room::space(fd.as_fd()).map_err(Unusable::Cannot)?;
         let writable = fs::accessat(&fd, c".", fs::Access::WRITE_OK | fs::Access::EXEC_OK, AtFlags::EACCESS)
             .or_else(|_| fs::accessat(&fd, c".", fs::Access::WRITE_OK | fs::Access::EXEC_OK, AtFlags::empty()));
-        if space.readonly || writable.is_err() {
+        if space.readonly || writable == Err(Errno::ROFS) {
+            return Err(Unusable::ReadOnly);
+        }
+        if writable.is_err() {
             return Err(Unusable::NotWritable);
         }
         let medium = match room::fs_type(fd.as_fd()) {

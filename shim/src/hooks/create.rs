@@ -53,8 +53,9 @@ unsafe fn make(real: &'static Next, form: Form, template: *mut c_char, suffix: c
         return unsafe { call(real, form, template, suffix, flags) };
     };
     // SAFETY: a path that the program passed.
-    let concern =
-        unsafe { path(template) }.and_then(|path| engine.child(path)).map(|(guard, name)| (guard, name.len()));
+    let concern = unsafe { path(template) }
+        .and_then(|path| engine.child_at(libc::AT_FDCWD, path))
+        .map(|(guard, name)| (guard, name.len()));
     let Some((guard, length)) = concern else {
         // SAFETY: the program's own call.
         return unsafe { call(real, form, template, suffix, flags) };
@@ -69,7 +70,9 @@ unsafe fn make(real: &'static Next, form: Form, template: *mut c_char, suffix: c
             // SAFETY: the program's own call; `plan` is plain data.
             let fd = unsafe { call(real, form, template, suffix, flags) };
             // SAFETY: libc has filled in the template that the program passed.
-            let name = unsafe { path(template) }.and_then(|path| engine.child(path)).map_or(&b""[..], |(_, name)| name);
+            let name = unsafe { path(template) }
+                .and_then(|path| engine.child_at(libc::AT_FDCWD, path))
+                .map_or(&b""[..], |(_, name)| name);
             if fd >= 0 {
                 life::shielded((), || engine.created(&plan, name, fd));
             } else {

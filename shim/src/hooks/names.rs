@@ -36,34 +36,39 @@ pub fn resolve() {
 }
 
 /// A name in a guard that is about to go.
-struct Going<'a> {
+struct Going {
     engine: &'static Engine,
-    guard: usize,
-    name: &'a [u8],
     link: Unlinking,
 }
 
-impl<'a> Going<'a> {
+impl Going {
     /// # Safety
     /// The program's own string.
     #[inline]
-    unsafe fn of(directory: c_int, pointer: *const c_char) -> Option<Going<'a>> {
+    unsafe fn of(directory: c_int, pointer: *const c_char) -> Option<Going> {
         let engine = life::engine()?;
         // SAFETY: the caller's.
-        let (guard, name) = engine.child_at(directory, unsafe { path(pointer) }?)?;
-        let link = life::shielded(None, || Some(engine.unlinking(guard, name)))?;
-        Some(Going { engine, guard, name, link })
+        let path = unsafe { path(pointer) }?;
+        let link = match engine.child_at(directory, path) {
+            Some((guard, name)) => life::shielded(None, || Some(engine.unlinking(guard, name)))?,
+            None if path.first() == Some(&b'/') && path.windows(3).any(|three| three == b"/..") => {
+                life::shielded(None, || engine.unlinking_path(path))?
+            }
+            None => return None,
+        };
+        Some(Going { engine, link })
     }
 
     fn gone(self) {
         life::shielded((), || {
             self.engine.unlinked(&self.link);
-            self.engine.log_unlinked(self.guard, self.name);
+            let (guard, name) = self.link.place();
+            self.engine.log_unlinked(guard, name);
         });
     }
 }
 
-fn after(result: c_int, going: Option<Going<'_>>) -> c_int {
+fn after(result: c_int, going: Option<Going>) -> c_int {
     if let (0, Some(going)) = (result, going) {
         going.gone();
     }
@@ -202,9 +207,8 @@ hook! {
     }
 }
 
-/// After a rename: what stood under the new name has gone, unless both names were hard links of one file (rename(2) does
-/// nothing then), which the count of the link's names tells.
-fn replaced(result: c_int, going: Option<Going<'_>>) -> c_int {
+/// After a rename: what stood under the new name has gone.
+fn replaced(result: c_int, going: Option<Going>) -> c_int {
     if let (0, Some(going)) = (result, going) {
         life::shielded((), || going.engine.unlinked(&going.link));
     }

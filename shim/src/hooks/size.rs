@@ -58,7 +58,7 @@ unsafe fn before_path(pointer: *const c_char, length: i64) -> Option<c_int> {
         return None;
     }
     // SAFETY: the caller's.
-    let (guard, name) = engine.child(unsafe { path(pointer) }?)?;
+    let (guard, name) = engine.child_at(libc::AT_FDCWD, unsafe { path(pointer) }?)?;
     life::shielded(None, || engine.sizing_path(guard, name, length as u64).err().map(|error| error.raw_os_error()))
 }
 

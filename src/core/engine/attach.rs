@@ -6,17 +6,26 @@ use rustix::fs::{self, OFlags};
 use rustix::io::Errno;
 
 use super::Engine;
+use crate::guard;
 use crate::link::{self, Link};
+use crate::segment::Name;
 
 /// A name in a guard that is about to go: the target that goes with it, if it is the last name of a link of ours.
 pub struct Unlinking {
     link: Option<Link>,
+    guard: usize,
+    name: Name,
 }
 
 impl Unlinking {
     /// Is the name a link of ours?
     pub fn is_ours(&self) -> bool {
         self.link.is_some()
+    }
+
+    /// Index of the guard and name there.
+    pub fn place(&self) -> (usize, &[u8]) {
+        (self.guard, &self.name)
     }
 }
 
@@ -57,12 +66,25 @@ impl Engine {
     /// A name in a guard is about to be unlinked, or to be replaced by a rename.
     pub fn unlinking(&self, guard: usize, name: &[u8]) -> Unlinking {
         let link = self.open_guard(guard).and_then(|guard| link::read(guard.fd(), name, &self.config.targets));
-        Unlinking { link }
+        Unlinking { link, guard, name: name.iter().copied().take(255).collect() }
     }
 
-    /// The name has gone: the target goes with the last name of its link.
+    /// As [`Engine::unlinking`], for a path spelt with `..`; `None` when it cannot be a name in a guard.
+    pub fn unlinking_path(&self, path: &[u8]) -> Option<Unlinking> {
+        let found = self.config.guards.iter().enumerate();
+        let (guard, name) = found
+            .filter_map(|(index, guard)| Some((index, guard::child_by_any_spelling(guard.to_bytes(), path)?)))
+            .next()?;
+        Some(self.unlinking(guard, &name))
+    }
+
+    /// The call succeeded: the target goes with the last name of its link, if that name has really gone (a rename of two hard
+    /// links of one file does nothing, and a path may have meant something else than it seemed to).
     pub fn unlinked(&self, unlinking: &Unlinking) {
-        if let Some(link) = unlinking.link.as_ref().filter(|link| link.names <= 1) {
+        let Some(link) = unlinking.link.as_ref().filter(|link| link.names <= 1) else { return };
+        let Some(guard) = self.open_guard(unlinking.guard) else { return };
+        let now = link::read(guard.fd(), &unlinking.name, &self.config.targets);
+        if now.is_none_or(|now| now.name != link.name) {
             link.remove_target(&self.config.targets);
         }
     }

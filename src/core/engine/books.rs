@@ -15,9 +15,10 @@ use crate::target::{Directory, Medium};
 
 /// The ledger is written at most so often unless something was redirected, refused or warned of, in milliseconds.
 const WRITE_MS: u64 = 100;
-/// Live bytes are measured at most so often, in milliseconds, and never for more than a fiftieth of the time.
+/// Live bytes are measured at most so often, in milliseconds, unless a new peak seems to be reached; and never for more than a
+/// twentieth of the time.
 const LIVE_MS: u64 = 250;
-const LIVE_SHARE: u64 = 50;
+const LIVE_SHARE: u64 = 20;
 
 /// This process's own books.
 #[derive(Default)]
@@ -44,9 +45,36 @@ impl Books {
 #[derive(Default)]
 pub(super) struct Live {
     measured_ms: u64,
-    cost_ms: u64,
+    cost_us: u64,
     bytes: live::Bytes,
     added: [u64; 8],
+}
+
+impl Live {
+    fn measure(&mut self, targets: &[crate::config::TargetSpec], scope: Scope, pids: &[i32]) {
+        let began = clock_gettime(ClockId::Monotonic);
+        self.bytes = live::measure(targets, scope, pids);
+        self.added = [0; 8];
+        let ended = clock_gettime(ClockId::Monotonic);
+        let seconds = (ended.tv_sec - began.tv_sec).max(0) as u64;
+        self.cost_us =
+            seconds.saturating_mul(1_000_000).saturating_add(((ended.tv_nsec - began.tv_nsec) / 1000).max(0) as u64);
+        self.measured_ms = now_ms().max(1);
+    }
+
+    /// As measured, and what this process has added since.
+    fn estimate(&self) -> live::Bytes {
+        let mut sum = self.bytes.clone();
+        for (index, added) in self.added.iter().enumerate() {
+            if index == sum.len() {
+                sum.push(0);
+            }
+            if let Some(bytes) = sum.get_mut(index) {
+                *bytes = bytes.saturating_add(*added);
+            }
+        }
+        sum
+    }
 }
 
 impl Engine {
@@ -243,17 +271,16 @@ impl Engine {
         if !redirected {
             return live::Bytes::new();
         }
+        let peak = patiently(&self.books).map_or(0, |books| books.record.redirected_peak);
         let Some(mut live) = patiently(&self.live) else { return live::Bytes::new() };
-        let now = now_ms();
-        let pause = LIVE_MS.max(live.cost_ms.saturating_mul(LIVE_SHARE));
-        if live.measured_ms == 0 || now.saturating_sub(live.measured_ms) >= pause {
+        let age = now_ms().saturating_sub(live.measured_ms);
+        let estimate: u64 = live.estimate().iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let pause = if estimate > peak { 2 } else { LIVE_MS };
+        if live.measured_ms == 0 || age >= pause.max(live.cost_us.saturating_mul(LIVE_SHARE) / 1000) {
             let pids = self.pids();
-            live.bytes = live::measure(&self.config.targets, Scope { guard: Some(guard) }, &pids);
-            live.added = [0; 8];
-            live.measured_ms = now_ms().max(1);
-            live.cost_ms = live.measured_ms.saturating_sub(now);
+            live.measure(&self.config.targets, Scope { guard: Some(guard) }, &pids);
         }
-        live.bytes.clone()
+        live.estimate()
     }
 
     /// The processes that may hold segments: those of the ledger and their parents (a DataLoader's main process creates
@@ -288,19 +315,12 @@ impl Engine {
         }
         let pids = self.pids();
         let Some(mut live) = patiently(&self.live) else { return false };
-        let total = |live: &Live| {
-            let known = live.bytes.get(index).copied().unwrap_or(0);
-            known.saturating_add(live.added.get(index).copied().unwrap_or(0)).saturating_add(need)
-        };
-        let now = now_ms();
+        let total = |live: &Live| live.estimate().get(index).copied().unwrap_or(0).saturating_add(need);
+        let age = now_ms().saturating_sub(live.measured_ms);
         // Near the cap, or after a while, the estimate is not good enough.
-        let old = live.measured_ms == 0 || now.saturating_sub(live.measured_ms) >= LIVE_MS;
-        if old || (total(&live) > cap && now.saturating_sub(live.measured_ms) >= live.cost_ms.saturating_mul(4).max(10))
-        {
-            live.bytes = live::measure(&self.config.targets, Scope { guard: None }, &pids);
-            live.added = [0; 8];
-            live.measured_ms = now_ms().max(1);
-            live.cost_ms = live.measured_ms.saturating_sub(now);
+        let doubtful = total(&live) > cap && age >= (live.cost_us.saturating_mul(4) / 1000).max(2);
+        if live.measured_ms == 0 || age >= LIVE_MS || doubtful {
+            live.measure(&self.config.targets, Scope { guard: None }, &pids);
         }
         total(&live) > cap
     }

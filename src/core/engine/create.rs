@@ -55,8 +55,12 @@ impl Engine {
             return Before::Pass;
         }
         let Some(guard) = self.open_guard(creation.guard) else {
-            self.tell_missing_guard(creation.guard);
-            return Before::Pass;
+            if !self.guard_is_there(creation.guard) {
+                self.tell_missing_guard(creation.guard);
+                return Before::Pass;
+            }
+            // No descriptor was left to look at it. Nor will the program's call find one; its failure is explained.
+            return Before::Proceed(Plan { guard: creation.guard as u8, dev: 0, forks: 0, origin: creation.origin });
         };
         if !guard.is_ram || names::kind(creation.name).stays() {
             return Before::Pass;
@@ -106,6 +110,7 @@ impl Engine {
             promised: 0,
             reserved: 0,
             mapped: false,
+            passed: false,
             forks: plan.forks,
             descriptor: fd,
             created_ms: now_ms(),
@@ -155,6 +160,7 @@ impl Engine {
                         Place::Target(index as u8),
                         file.as_raw_fd(),
                     );
+                    self.count(|record| record.redirected += 1);
                     return Some(file);
                 }
                 // The name is taken, or links do not work here: the real call gives the program its answer.
@@ -202,11 +208,12 @@ enum Made {
 /// # Errors
 /// The kernel's, from opening it again where read-write is not what was asked for.
 pub(super) fn with_flags(file: OwnedFd, directory: &Directory, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let file = if flags.intersection(OFlags::RWMODE) == OFlags::RDWR {
+    // What F_SETFL cannot set must be asked for when opening.
+    let fixed = flags.intersection(OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC);
+    let file = if fixed == OFlags::RDWR {
         file
     } else {
-        let flags = flags.intersection(OFlags::RWMODE) | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        fs::openat(directory.fd(), name, flags, FileMode::empty())?
+        fs::openat(directory.fd(), name, fixed | OFlags::NOFOLLOW | OFlags::CLOEXEC, FileMode::empty())?
     };
     let status = flags.intersection(OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOATIME);
     if !status.is_empty() {

@@ -48,7 +48,11 @@ impl Engine {
         let Some(segment) = held.get() else { return Err(Failure::Stays(Stay::NotOurs)) };
         let kind = names::kind(&segment.name);
         let identity = segment.identity;
+        if segment.passed {
+            return Err(Failure::Stays(Stay::Passed));
+        }
         self.may_move(segment.forks, segment.mapped, sizing, identity).map_err(Failure::Stays)?;
+        descriptor::no_child_has(identity, segment.created_ms).map_err(|unfit| Failure::Stays(unfit.into()))?;
         let from_guard = segment.place == Place::Guard;
         if from_guard && sizing.stat.st_nlink > 0 {
             if guard.nosymfollow {
@@ -114,7 +118,8 @@ impl Engine {
             self.log_sized(segment, sizing, situation, "redirect", cause.word(), "");
             held.moved_to(Identity::of(&stat));
             self.count(|record| {
-                record.redirected += 1;
+                // One made in a target at once was counted then.
+                record.redirected += u64::from(from_guard);
                 record.bytes_redirected += sizing.bytes;
             });
             self.added_to_target(index, sizing.bytes);
@@ -277,10 +282,7 @@ impl Engine {
                 segment.reserved = sizing.bytes;
                 self.tell_redirect(segment, sizing, &situation, index as usize, directory.medium);
                 self.log_sized(segment, sizing, &situation, "redirect", cause.word(), "");
-                self.count(|record| {
-                    record.redirected += 1;
-                    record.bytes_redirected += sizing.bytes;
-                });
+                self.count(|record| record.bytes_redirected += sizing.bytes);
                 self.added_to_target(index as usize, sizing.bytes);
                 self.collect_garbage(guard);
                 return Ok(());

@@ -489,7 +489,8 @@ impl Display for UnusableWords {
             Unusable::Cannot(Errno::NOTDIR) => f.write_str("it is not a directory"),
             Unusable::Cannot(Errno::ACCESS) => f.write_str("it cannot be entered by this user"),
             Unusable::Cannot(error) => write!(f, "it cannot be opened (errno {})", error.raw_os_error()),
-            Unusable::NotWritable => f.write_str("it is not writable"),
+            Unusable::ReadOnly => f.write_str("it is mounted read-only"),
+            Unusable::NotWritable => f.write_str("this user may not write there"),
             Unusable::IsGuard => f.write_str("it lies on the guarded tmpfs itself"),
         }
     }

@@ -8,6 +8,7 @@ use rustix::io::{self, Errno};
 
 use super::record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};
 use crate::process::{self, Owner};
+use crate::quiet::quietly;
 use crate::segment::Identity;
 use crate::text::Text;
 
@@ -53,7 +54,9 @@ impl Ledger {
         let uid = rustix::process::geteuid().as_raw();
         places(state, uid).into_iter().find_map(|top| {
             if own_directory(&top, uid).is_err() {
-                if fs::mkdirat(fs::CWD, top.as_c_str(), Mode::RWXU).is_err() {
+                // Another process may be making it at this moment.
+                let made = fs::mkdirat(fs::CWD, top.as_c_str(), Mode::RWXU);
+                if made.is_err_and(|error| error != Errno::EXIST) {
                     return None;
                 }
                 own_directory(&top, uid).ok()?;
@@ -89,6 +92,10 @@ impl Ledger {
     /// # Errors
     /// The kernel's: a full disk, a directory that is gone. Costs the record, not the program.
     pub fn write(&self, record: &Process, segments: &[(usize, SegmentRecord)]) -> Result<(), Errno> {
+        quietly(|| self.write_loudly(record, segments))
+    }
+
+    fn write_loudly(&self, record: &Process, segments: &[(usize, SegmentRecord)]) -> Result<(), Errno> {
         let directory = self.directory()?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = fs::openat(&directory, file_name(&self.me).bytes(), flags, Mode::RUSR | Mode::WUSR)?;
@@ -250,7 +257,7 @@ impl Ledger {
             }
             let mut sum = read_record(directory, slot.bytes()).unwrap_or_default();
             sum.fold(record);
-            let _ = write_at(&file, &sum.to_bytes(), 0);
+            let _ = quietly(|| write_at(&file, &sum.to_bytes(), 0));
             break;
         }
         let _ = fs::unlinkat(directory, claimed.bytes(), AtFlags::empty());
