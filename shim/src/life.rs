@@ -1,6 +1,6 @@
 //! The library's life in a process: constructor, fork, end.
 
-use std::ffi::{c_char, c_int, CStr};
+use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use once_cell::race::OnceBox;
@@ -52,7 +52,8 @@ fn begin(environment: *const *const c_char) {
         return;
     }
     outlet::remember();
-    let directory = config.log.clone();
+    let of_run = || CString::new([config.run.as_ref()?.to_bytes(), b"/log"].concat()).ok();
+    let directory = config.log.clone().or_else(of_run);
     let engine = Engine::new(config, &OUTLET, &TABLE);
     engine.begin(shmguard_core::getpid());
     // `cd /dev/shm && program`: what the shell says of the working directory is a hint like chdir.

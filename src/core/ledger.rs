@@ -11,5 +11,5 @@
 mod directory;
 mod record;
 
-pub use directory::{places, Ledger};
+pub use directory::{directory_for, places, Ledger};
 pub use record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};

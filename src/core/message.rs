@@ -89,7 +89,7 @@ pub fn redirect(guard: &Shown<'_>, asking: &Asking<'_>, target: &CStr, medium: M
 }
 
 /// A size that would have done: for the demand seen, and certainly more than what has just been too small.
-fn enough(guard: &Shown<'_>, bytes: u64, demand: u64) -> u64 {
+fn enough(guard: &Shown<'_>, demand: u64) -> u64 {
     suggested_capacity(demand).max(guard.capacity.unwrap_or(0).saturating_add(1 << 20))
 }
 

@@ -283,6 +283,12 @@ impl Engine {
         live.estimate()
     }
 
+    /// Bytes in all targets, as last measured and added to.
+    pub(super) fn redirected_now(&self) -> u64 {
+        let live = patiently(&self.live).map(|live| live.estimate()).unwrap_or_default();
+        live.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
+    }
+
     /// The processes that may hold segments: those of the ledger and their parents (a DataLoader's main process creates
     /// nothing, it only receives).
     fn pids(&self) -> Vec<i32> {

@@ -43,11 +43,21 @@ impl Engine {
         self.count(|record| record.warnings += 1);
         self.make_urgent();
         let written = !self.config.quiet && self.outlet.say(line.bytes());
-        if self.config.log.is_some() {
+        if self.logs_ends() {
             let text = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
             let event = self.event("warn").word("what", what).flag("shown", written).bytes("text", text);
             self.outlet.log(event.finish().as_str());
         }
+    }
+
+    /// Is every event logged (SHMGUARD_LOG)?
+    fn logs_all(&self) -> bool {
+        self.config.log.is_some()
+    }
+
+    /// Are beginnings, ends, warnings and failures logged? Also under `shmguard run`, which explains them afterwards.
+    fn logs_ends(&self) -> bool {
+        self.config.log.is_some() || self.config.run.is_some()
     }
 
     fn event(&self, kind: &str) -> Event {
@@ -60,10 +70,11 @@ impl Engine {
 
     /// The first words of a process: greeting, complaints about variables.
     pub(super) fn tell_start(&self, guard: &Guard, index: usize) {
-        if self.config.log.is_some() {
+        if self.logs_ends() {
             let mut event = self
                 .event("start")
                 .word("version", env!("CARGO_PKG_VERSION"))
+                .bytes("exe", &executable())
                 .word("mode", mode_word(self.config.mode))
                 .bytes("guard", self.guard_path(index).to_bytes())
                 .maybe("capacity", guard.space.capacity)
@@ -359,14 +370,14 @@ impl Engine {
         if !self.config.quiet && self.config.run.is_none() {
             self.outlet.say(line.bytes());
         }
-        if self.config.log.is_some() {
+        if self.logs_ends() {
             let text = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
             self.outlet.log(self.event("summary").bytes("text", text).finish().as_str());
         }
     }
 
     pub(super) fn log_created(&self, segment: &Segment) {
-        if self.config.log.is_none() {
+        if !self.logs_all() {
             return;
         }
         let event = self.named(self.event("create"), segment).word("call", segment.origin.word());
@@ -394,7 +405,8 @@ impl Engine {
         cause: &str,
         why: &str,
     ) {
-        if self.config.log.is_none() {
+        let wanted = if matches!(decision, "refuse" | "overflow") { self.logs_ends() } else { self.logs_all() };
+        if !wanted {
             return;
         }
         let mut event = self
@@ -409,6 +421,7 @@ impl Engine {
             .maybe("capacity", situation.capacity)
             .number("budget", situation.budget)
             .maybe("memory", situation.memory)
+            .number("redirected", self.redirected_now())
             .number("demand", self.demand_peak());
         if !cause.is_empty() {
             event = event.word("cause", cause);
@@ -421,7 +434,7 @@ impl Engine {
 
     /// A name went, in a process that takes part.
     pub fn log_unlinked(&self, guard: usize, name: &[u8]) {
-        if self.config.log.is_none() || !self.is_touched() || !self.is_here() {
+        if !self.logs_all() || !self.is_touched() || !self.is_here() {
             return;
         }
         let event = self.event("unlink").bytes("seg", name).bytes("guard", self.guard_path(guard).to_bytes());
@@ -430,7 +443,7 @@ impl Engine {
 
     /// A child of this process ended by a signal that may have to do with memory.
     pub fn log_child(&self, pid: i32, signal: i32) {
-        if self.config.log.is_none() || !self.is_here() {
+        if !self.logs_ends() || !self.is_here() {
             return;
         }
         let event = self.event("child").number("child", pid as u64).number("signal", signal as u64);
@@ -438,7 +451,7 @@ impl Engine {
     }
 
     pub(super) fn log_end(&self) {
-        if self.config.log.is_none() {
+        if !self.logs_ends() {
             return;
         }
         let mut event = self.event("exit");
@@ -454,6 +467,15 @@ impl Engine {
                 .number("demand_peak", record.demand_peak);
         }
         self.outlet.log(event.finish().as_str());
+    }
+}
+
+/// The path of the running program; empty when /proc cannot be read.
+fn executable() -> arrayvec::ArrayVec<u8, 256> {
+    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 256];
+    match rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/exe", &mut buffer) {
+        Ok((path, _)) => path.iter().copied().collect(),
+        Err(_) => arrayvec::ArrayVec::new(),
     }
 }
 

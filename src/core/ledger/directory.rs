@@ -61,7 +61,7 @@ impl Ledger {
                 }
                 own_directory(&top, uid).ok()?;
             }
-            let path = child(&top, guard, me.boot)?;
+            let path = directory_for(&top, guard, me.boot)?;
             if let Err(error) = fs::mkdirat(fs::CWD, path.as_c_str(), Mode::RWXU) {
                 if error != Errno::EXIST {
                     return None;
@@ -264,7 +264,8 @@ impl Ledger {
     }
 }
 
-fn child(top: &CStr, guard: Identity, boot: u32) -> Option<CString> {
+/// The ledger's directory for `guard` below `top`, a place as [`places`] names them; whether it is there or not.
+pub fn directory_for(top: &CStr, guard: Identity, boot: u32) -> Option<CString> {
     let mut tail = Text::<64>::new();
     tail.add(format_args!("/{boot:08x}-{:x}.{:x}", guard.dev, guard.ino));
     CString::new([top.to_bytes(), tail.bytes()].concat()).ok()
