@@ -23,6 +23,8 @@ use shmguard_core::text::Text;
 /// The directory of SHMGUARD_LOG, as text.
 static DIRECTORY: OnceBox<String> = OnceBox::new();
 static ON: AtomicBool = AtomicBool::new(false);
+/// The last line could not be written. Other threads may write it too: it only decides whether the user is told.
+static FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Begins to log into `directory`, in the constructor: the call site is registered here, where a lock and an allocation do no
 /// harm.
@@ -38,11 +40,14 @@ pub fn begin(directory: &std::ffi::CStr) {
     }
 }
 
-/// Writes one line.
-pub fn write(line: &str) {
-    if ON.load(Ordering::Acquire) {
-        emit(line);
+/// Writes one line; false if it could not be written.
+pub fn write(line: &str) -> bool {
+    if !ON.load(Ordering::Acquire) {
+        return false;
     }
+    FAILED.store(false, Ordering::Relaxed);
+    emit(line);
+    !FAILED.load(Ordering::Relaxed)
 }
 
 fn emit(line: &str) {
@@ -80,23 +85,23 @@ struct Line;
 
 impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "line" {
-            append(value);
+        if field.name() == "line" && append(value).is_none() {
+            FAILED.store(true, Ordering::Relaxed);
         }
     }
 
     fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
 }
 
-fn append(line: &str) {
-    let Some(directory) = DIRECTORY.get() else { return };
+fn append(line: &str) -> Option<()> {
+    let directory = DIRECTORY.get()?;
     let me = Owner::current();
     let mut name = Text::<64>::new();
     let _ = write!(name, "shmguard-{}-{:x}", me.pid, me.start);
     let mut path = Text::<1024>::new();
     let _ = write!(path, "{directory}/{}.jsonl", name.as_str());
     if path.is_full() {
-        return;
+        return None;
     }
     // The appender would make the file with the umask's mode; what is logged concerns its owner only.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -109,16 +114,16 @@ fn append(line: &str) {
         other => other,
     };
     if !matches!(made, Ok(_) | Err(rustix::io::Errno::EXIST)) {
-        return;
+        return None;
     }
     let appender = RollingFileAppender::builder()
         .rotation(Rotation::NEVER)
         .filename_prefix(name.as_str())
         .filename_suffix("jsonl")
         .build(Path::new(directory.as_str()));
-    let Ok(mut appender) = appender else { return };
+    let mut appender = appender.ok()?;
     let mut whole = Text::<{ shmguard_core::event::LINE + 1 }>::new();
     whole.add_bytes(line.as_bytes());
     whole.add_bytes(b"\n");
-    let _ = appender.write_all(whole.bytes());
+    appender.write_all(whole.bytes()).ok()
 }

@@ -58,7 +58,7 @@ impl Outlet for Standard {
         quietly(|| write(fd, line).is_ok_and(|written| written == line.len()))
     }
 
-    fn log(&self, line: &str) {
-        log::write(line);
+    fn log(&self, line: &str) -> bool {
+        log::write(line)
     }
 }

@@ -35,8 +35,8 @@ use books::{Books, Live};
 pub trait Outlet: Sync {
     /// One whole line for the user. True when it was written.
     fn say(&self, line: &[u8]) -> bool;
-    /// One event, a JSON object without a newline.
-    fn log(&self, line: &str);
+    /// One event, a JSON object without a newline. True when it was written.
+    fn log(&self, line: &str) -> bool;
 }
 
 /// Memory bounds that were read a moment ago.

@@ -26,6 +26,7 @@ const SAID_GUARD: u32 = 10;
 const SAID_DESCRIPTORS: u32 = 11;
 const SAID_INODES: u32 = 12;
 const SAID_START: u32 = 13;
+const SAID_LOG: u32 = 14;
 const SAID_OVERFLOW: u32 = 16;
 const SAID_TARGET: u32 = 40;
 
@@ -85,7 +86,14 @@ impl Engine {
                 name.add(format_args!("target{index}"));
                 event = event.bytes(name.as_str(), spec.path.to_bytes());
             }
-            self.outlet.log(event.finish().as_str());
+            let written = self.outlet.log(event.finish().as_str());
+            if let Some(directory) = self.config.log.as_deref().filter(|_| !written) {
+                let line = message::line(format_args!(
+                    "SHMGUARD_LOG={} cannot be written: nothing is logged. Name a directory that this user can write in",
+                    message::path(directory)
+                ));
+                self.say_once(SAID_LOG, "log", &line);
+            }
         }
         for (number, complaint) in self.config.complaints.iter().enumerate() {
             let mut what = Text::<32>::new();
