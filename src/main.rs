@@ -11,6 +11,7 @@ mod docs_generate;
 mod doctor;
 mod estimate;
 mod metrics;
+mod now;
 mod path;
 mod report;
 mod run;

@@ -1,0 +1,346 @@
+//! How things stand now: the guarded directory, every segment with its holders, targets, and the memory shared by other means.
+//!
+//! The kernel is asked (statvfs, listings, /proc/PID/fd and /proc/PID/maps); the ledger adds who created what, and when. What
+//! cannot be seen (other users' processes without root, other pid namespaces, descriptors in flight) shows up as strangers'
+//! bytes: use of the guarded directory that no segment found here explains. `status`, `top`, `run` and `metrics` read this.
+
+mod files;
+mod holders;
+mod ledgers;
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+
+use anyhow::{bail, Context};
+use shmguard_core::config::Config;
+use shmguard_core::guard::Guard;
+use shmguard_core::ledger::Process;
+use shmguard_core::names;
+use shmguard_core::process::{self, Owner};
+use shmguard_core::room::{self, MemoryRoom, Space};
+use shmguard_core::segment::Identity;
+use shmguard_core::target::{Directory, Medium};
+
+pub use holders::{command_of, descendants};
+pub use ledgers::{find as find_ledgers, run_directory_prefix, state_places};
+
+/// The configuration that the environment of this command asks for: the same variables as the library's.
+pub fn config() -> Config {
+    use std::os::unix::ffi::OsStrExt;
+    let entries: Vec<Vec<u8>> =
+        std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect();
+    Config::from_environ(entries.iter().map(Vec::as_slice))
+}
+
+/// Which processes are asked what they hold.
+pub enum Whose<'a> {
+    /// All that can be seen.
+    All,
+    /// These only.
+    Of(&'a [i32]),
+}
+
+/// Where a segment's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In the guarded directory.
+    Guard,
+    /// In a target, by its index in the configuration.
+    Target(usize),
+    /// memfd_create: memory, not in the guarded directory.
+    Memfd,
+    /// A shared anonymous mapping: memory, not in the guarded directory.
+    Anonymous,
+    /// System V: memory, not in the guarded directory.
+    SystemV,
+}
+
+impl Place {
+    /// One word for scripts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Place::Guard => "guard",
+            Place::Target(_) => "target",
+            Place::Memfd => "memfd",
+            Place::Anonymous => "anonymous",
+            Place::SystemV => "sysv",
+        }
+    }
+}
+
+/// A process that holds a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Process id as seen here.
+    pub pid: i32,
+    /// Descriptors that it has for the segment.
+    pub descriptors: usize,
+    /// Mappings that it has of it.
+    pub mappings: usize,
+}
+
+/// The process that created a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Creator {
+    /// Process id in its own pid namespace.
+    pub pid: i32,
+    /// Its command (comm); empty when neither the ledger nor /proc knows it.
+    pub command: String,
+    /// It is gone.
+    pub gone: bool,
+}
+
+/// One segment. Bytes.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Its name below the guarded directory; for others what /proc calls it.
+    pub name: String,
+    /// It has a name by which it can be attached.
+    pub named: bool,
+    /// Where its bytes are.
+    pub place: Place,
+    /// (st_dev, st_ino) where known.
+    pub identity: Identity,
+    /// Its size: what it was promised.
+    pub promised: u64,
+    /// What it holds of that.
+    pub held: u64,
+    /// Who created it, by the ledger or the target's name.
+    pub creator: Option<Creator>,
+    /// Milliseconds since 1970 at its creation.
+    pub created_ms: Option<u64>,
+    /// Who holds it; empty: only its name keeps it.
+    pub holders: Vec<Holder>,
+    /// The ledger has it: the library saw it being sized.
+    pub in_ledger: bool,
+}
+
+/// A target directory.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its path.
+    pub path: String,
+    /// What it is made of; `None` when it cannot be used.
+    pub medium: Option<Medium>,
+    /// Bytes that a new segment may take there.
+    pub room: u64,
+    /// Cap given by the user.
+    pub cap: Option<u64>,
+    /// Bytes that redirected segments hold there.
+    pub held: u64,
+}
+
+/// Memory shared by other means than the guarded directory: it never fills it, but is memory of the same container. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Other {
+    /// memfd_create.
+    pub memfd: u64,
+    /// Shared anonymous mappings.
+    pub anonymous: u64,
+    /// System V segments.
+    pub system_v: u64,
+}
+
+/// A process of the ledger or one that holds segments.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessNow {
+    /// Process id.
+    pub pid: i32,
+    /// Its command.
+    pub command: String,
+    /// Bytes of all segments that it holds.
+    pub holds: u64,
+    /// Segments that it holds.
+    pub segments: usize,
+    /// Bytes now held by segments that it created.
+    pub created_held: u64,
+    /// Segments that it has created, by the ledger.
+    pub created: u64,
+    /// Of these redirected.
+    pub redirected: u64,
+    /// The library is in it.
+    pub has_library: bool,
+}
+
+/// How things stand.
+pub struct Now {
+    /// The guarded directory.
+    pub path: String,
+    /// Its identity.
+    pub identity: Identity,
+    /// Its room, as the kernel says.
+    pub space: Space,
+    /// Is it a tmpfs?
+    pub is_ram: bool,
+    /// How full it may become.
+    pub budget: Option<u64>,
+    /// Every segment found, largest first.
+    pub segments: Vec<Segment>,
+    /// The targets.
+    pub targets: Vec<Target>,
+    /// Bytes promised beyond what kept segments hold.
+    pub promised: u64,
+    /// Bytes used in the guard that no segment found here explains.
+    pub strangers: u64,
+    /// Memory shared by other means.
+    pub other: Other,
+    /// Processes, most held first.
+    pub processes: Vec<ProcessNow>,
+    /// Machine and memory cgroup.
+    pub memory: MemoryRoom,
+    /// Highest values that the ledger has of this run of the guard; zero when there is no ledger.
+    pub peak: Process,
+    /// Processes of those asked that could not be looked at (other users').
+    pub unseen: usize,
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl Now {
+    /// Bytes in all targets.
+    pub fn redirected(&self) -> u64 {
+        self.targets.iter().map(|target| target.held).sum()
+    }
+
+    /// Used, promised and redirected: what would have to fit if nothing were redirected.
+    pub fn demand(&self) -> u64 {
+        self.space.used.saturating_add(self.promised).saturating_add(self.redirected())
+    }
+}
+
+/// Looks at guard number `index` of the configuration.
+///
+/// # Errors
+/// The guarded directory is not there.
+pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<Now> {
+    let path: &CStr = config.guards.get(index).context("no guarded directory of this number")?;
+    let shown = path.to_string_lossy().into_owned();
+    let Some(guard) = Guard::open(path) else { bail!("{shown} is not a directory here") };
+    let me = Owner::current();
+    let mut found = files::Found::new(config, path, guard.identity);
+    found.list_guard();
+    found.list_targets();
+    let pids = match whose {
+        Whose::All => process::all().unwrap_or_default(),
+        Whose::Of(pids) => pids.to_vec(),
+    };
+    let mut commands = HashMap::new();
+    let mut with_library = Vec::new();
+    let mut unseen = 0;
+    for pid in &pids {
+        match holders::scan(*pid, &mut found) {
+            holders::Seen::Nothing => unseen += 1,
+            holders::Seen::Gone => {}
+            holders::Seen::Process { library } => {
+                if library {
+                    with_library.push(*pid);
+                }
+            }
+        }
+    }
+    let system_v = found.list_system_v(whose);
+    let (mut segments, links) = found.finish();
+    let knowledge = ledgers::read(config, guard.identity, &me);
+    knowledge.complete(&mut segments, &me, &mut commands);
+    segments.sort_by(|a, b| b.held.max(b.promised).cmp(&a.held.max(a.promised)).then_with(|| a.name.cmp(&b.name)));
+
+    // The room last, so that a segment which appears meanwhile does not count as a stranger's.
+    let space = Guard::open(path).map_or(guard.space, |guard| guard.space);
+    let in_guard = segments.iter().filter(|segment| segment.place == Place::Guard);
+    let explained: u64 = in_guard.clone().map(|segment| segment.held).sum::<u64>().saturating_add(links);
+    let promised = in_guard
+        .filter(|segment| segment.in_ledger && names::kind(segment.name.as_bytes()) == names::Kind::Plain)
+        .map(|segment| segment.promised.saturating_sub(segment.held))
+        .sum();
+    let held_by = |place: Place| segments.iter().filter(move |s| s.place == place).map(|s| s.held).sum::<u64>();
+    let targets = config
+        .targets
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| {
+            let open = Directory::open(&spec.path, guard.identity).ok();
+            Target {
+                path: spec.path.to_string_lossy().into_owned(),
+                medium: open.as_ref().map(|directory| directory.medium),
+                room: open.as_ref().map_or(0, Directory::room),
+                cap: spec.cap,
+                held: held_by(Place::Target(index)),
+            }
+        })
+        .collect();
+    let other = Other { memfd: held_by(Place::Memfd), anonymous: held_by(Place::Anonymous), system_v };
+    let processes = processes(&segments, &knowledge, &with_library, &mut commands);
+    Ok(Now {
+        path: shown,
+        identity: guard.identity,
+        space,
+        is_ram: guard.is_ram,
+        budget: space.capacity.map(|capacity| config.budget_bytes(capacity)),
+        targets,
+        promised,
+        strangers: space.used.saturating_sub(explained),
+        other,
+        processes,
+        segments,
+        memory: memory(),
+        peak: knowledge.peak,
+        unseen,
+        at_ms: wall_ms(),
+    })
+}
+
+/// Machine and memory cgroup.
+pub fn memory() -> MemoryRoom {
+    use std::os::fd::AsFd;
+    std::fs::File::open("/").map(|root| room::memory(root.as_fd())).unwrap_or_default()
+}
+
+/// Milliseconds since 1970.
+pub fn wall_ms() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+fn processes(
+    segments: &[Segment],
+    knowledge: &ledgers::Knowledge,
+    with_library: &[i32],
+    commands: &mut HashMap<i32, String>,
+) -> Vec<ProcessNow> {
+    let mut all: HashMap<i32, ProcessNow> = HashMap::new();
+    let mut name = |pid: i32| commands.entry(pid).or_insert_with(|| command_of(pid).unwrap_or_default()).clone();
+    for segment in segments {
+        for holder in &segment.holders {
+            let process = all.entry(holder.pid).or_insert_with(|| ProcessNow {
+                pid: holder.pid,
+                command: name(holder.pid),
+                ..Default::default()
+            });
+            process.holds += segment.held;
+            process.segments += 1;
+        }
+        if let Some(creator) = segment.creator.as_ref().filter(|creator| !creator.gone) {
+            let process = all.entry(creator.pid).or_insert_with(|| ProcessNow {
+                pid: creator.pid,
+                command: creator.command.clone(),
+                ..Default::default()
+            });
+            process.created_held += segment.held;
+        }
+    }
+    for record in &knowledge.alive {
+        let pid = record.pid as i32;
+        let process = all.entry(pid).or_insert_with(|| ProcessNow {
+            pid,
+            command: String::from_utf8_lossy(&record.command).into_owned(),
+            ..Default::default()
+        });
+        process.created = record.created;
+        process.redirected = record.redirected;
+    }
+    for process in all.values_mut() {
+        process.has_library = with_library.contains(&process.pid);
+    }
+    let mut all: Vec<ProcessNow> = all.into_values().collect();
+    all.sort_by(|a, b| b.holds.cmp(&a.holds).then(a.pid.cmp(&b.pid)));
+    all
+}
