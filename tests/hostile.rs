@@ -120,3 +120,8 @@ fn shells_and_tools_say_the_same_under_the_library() {
         });
     }
 }
+
+#[test]
+fn nothing_of_the_leases_is_to_be_seen() {
+    same_everywhere("quiet_signals");
+}

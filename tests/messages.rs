@@ -81,6 +81,35 @@ fn the_last_words_tell_the_peak_and_the_size_that_would_have_done() {
 }
 
 #[test]
+fn the_advice_is_never_smaller_than_what_there_is() {
+    // 4 of 8 MiB are used by somebody else, and two segments of 2 MiB do not fit beside them under the budget.
+    house("size=8m", |house| {
+        harness::fill_shm("/dev/shm/stranger".as_ref(), 4 * MIB);
+        let mut run = house.program("several").number(2 * MIB).number(2 * MIB).start();
+        run.line("ready");
+        run.go_on();
+        let outcome = run.wait().well();
+        let sizes: Vec<&str> = outcome.stderr.split("--shm-size=").skip(1).collect();
+        assert!(!sizes.is_empty(), "{outcome}");
+        for size in sizes {
+            let mib: u64 = size.split('m').next().and_then(|mib| mib.parse().ok()).expect("so many MiB");
+            assert!(mib > 8, "--shm-size={mib}m of 8 MiB; {outcome}");
+        }
+    });
+}
+
+#[test]
+fn the_last_words_count_every_redirect() {
+    house("size=8m", |house| {
+        // The first is moved when it is sized, the others are links from their creation.
+        let mut run = house.program("several").number(SEGMENT).number(SEGMENT).number(SEGMENT).start();
+        run.line("ready");
+        run.go_on();
+        run.wait().well().said_once(&["3 of 3 segments"]);
+    });
+}
+
+#[test]
 fn fill_levels_are_announced_each_once_with_who_asks_for_what() {
     house("size=64m", |house| {
         let mut run = house.program("several");
@@ -144,7 +173,7 @@ fn in_mode_observe_the_warning_comes_before_the_first_failure() {
 fn what_cannot_be_saved_is_told_with_the_cause() {
     for (program, argument, cause) in [
         ("dup_before", Some("0"), "descriptor"),
-        ("early_attach", Some("0"), "another process"),
+        ("early_attach", Some("0"), "process"),
         ("mapped_before", None, "mapped"),
         ("locked", Some("ofd"), "lock"),
         ("fork_before", Some("fork"), "fork"),

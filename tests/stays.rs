@@ -324,3 +324,13 @@ fn two_containers_may_share_a_target_directory() {
         assert!(said.stdout.starts_with("shm_open read: content\n"), "{said}");
     });
 }
+
+#[test]
+fn a_size_given_in_two_steps_is_served_as_one() {
+    harness::same_everywhere("steps");
+}
+
+#[test]
+fn segments_may_all_be_created_before_the_first_is_sized() {
+    agrees(|house| house.program("many_unsized").number(100).number(MIB));
+}
