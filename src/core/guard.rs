@@ -22,25 +22,29 @@ pub struct Guard {
     pub nosymfollow: bool,
 }
 
-/// ST_NOSYMFOLLOW of statfs(2), include/linux/statfs.h.
-const NOSYMFOLLOW: i64 = 0x2000;
+fn identity_of(directory: &OwnedFd) -> Option<Identity> {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    match fs::statx(directory, c"", AtFlags::EMPTY_PATH, wanted) {
+        Ok(all) => {
+            let mut identity = Identity { dev: fs::makedev(all.stx_dev_major, all.stx_dev_minor), ino: all.stx_ino };
+            if all.stx_mask & StatxFlags::BTIME.bits() != 0 {
+                identity.ino ^= (all.stx_btime.tv_sec as u64).rotate_left(30) ^ u64::from(all.stx_btime.tv_nsec);
+            }
+            Some(identity)
+        }
+        // No statx before Linux 4.11 and in some sandboxes.
+        Err(_) => fs::fstat(directory).ok().map(|stat| Identity::of(&stat)),
+    }
+}
 
 impl Guard {
     /// Opens the directory and looks at its room; `None` when it is not there. Asked anew each time: programs mount over it.
     pub fn open(path: &CStr) -> Option<Guard> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = fs::openat(fs::CWD, path, flags, Mode::empty()).ok()?;
-        let mut identity = Identity::of(&fs::fstat(&fd).ok()?);
-        if let Ok(more) = fs::statx(&fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME) {
-            if more.stx_mask & StatxFlags::BTIME.bits() != 0 {
-                let born = (more.stx_btime.tv_sec as u64).rotate_left(30) ^ u64::from(more.stx_btime.tv_nsec);
-                identity.ino ^= born;
-            }
-        }
-        let space = room::space(fd.as_fd()).ok()?;
-        let is_ram = room::fs_type(fd.as_fd()) == Ok(FsKind::Ram);
-        let nosymfollow = fs::fstatfs(&fd).is_ok_and(|info| info.f_flags & NOSYMFOLLOW != 0);
-        Some(Guard { fd, identity, space, is_ram, nosymfollow })
+        let identity = identity_of(&fd)?;
+        let look = room::look(fd.as_fd()).ok()?;
+        Some(Guard { fd, identity, space: look.space, is_ram: look.kind == FsKind::Ram, nosymfollow: look.nosymfollow })
     }
 
     /// The directory's descriptor (O_PATH).

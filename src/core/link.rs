@@ -15,6 +15,7 @@ use crate::segment::Identity;
 use crate::target::{Label, TargetName};
 
 /// A link of ours in a guard.
+#[derive(Clone)]
 pub struct Link {
     /// Index of the target directory in the configuration.
     pub target: usize,

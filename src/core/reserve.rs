@@ -48,6 +48,24 @@ pub fn reserve_in_ram(fd: BorrowedFd<'_>, from: u64, to: u64, margin: u64) -> Re
     Ok(())
 }
 
+/// As [`reserve_in_ram`] from 0, for a file that holds data somewhere: what was taken is not given back.
+///
+/// # Errors
+/// As [`reserve_in_ram`]; a part may stay reserved.
+pub fn reserve_around_data(fd: BorrowedFd<'_>, to: u64, margin: u64) -> Result<(), Shortage> {
+    let piece = if margin == 0 { 64 << 20 } else { (margin / 8).max(64 << 10) };
+    let mut at = 0;
+    while at < to {
+        let length = piece.min(to - at);
+        if room::space(fd).map_err(Shortage::Other)?.free < length.saturating_add(margin) {
+            return Err(Shortage::Room);
+        }
+        allocate(fd, at, length)?;
+        at += length;
+    }
+    Ok(())
+}
+
 /// Reserves bytes `from..to` of the file on a disk, leaving its size alone. The caller has looked at the free space.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ mod space;
 mod text;
 
 pub use cgroup::CgroupRoom;
-pub use space::{fs_type, space, FsKind, Space};
+pub use space::{fs_type, look, space, FsKind, Look, Space};
 
 use rustix::fd::BorrowedFd;
 

@@ -168,7 +168,8 @@ impl Directory {
         if stat.st_dev as u64 == guard.dev {
             return Err(Unusable::IsGuard);
         }
-        let space = room::space(fd.as_fd()).map_err(Unusable::Cannot)?;
+        let look = room::look(fd.as_fd()).map_err(Unusable::Cannot)?;
+        let space = look.space;
         let writable = fs::accessat(&fd, c".", fs::Access::WRITE_OK | fs::Access::EXEC_OK, AtFlags::EACCESS)
             .or_else(|_| fs::accessat(&fd, c".", fs::Access::WRITE_OK | fs::Access::EXEC_OK, AtFlags::empty()));
         if space.readonly || writable == Err(Errno::ROFS) {
@@ -177,11 +178,11 @@ impl Directory {
         if writable.is_err() {
             return Err(Unusable::NotWritable);
         }
-        let medium = match room::fs_type(fd.as_fd()) {
-            Ok(FsKind::Ram) => Medium::Ram,
-            Ok(FsKind::Overlay) => Medium::Layer,
-            Ok(FsKind::Disk) => Medium::Disk,
-            Ok(_) | Err(_) => Medium::Other,
+        let medium = match look.kind {
+            FsKind::Ram => Medium::Ram,
+            FsKind::Overlay => Medium::Layer,
+            FsKind::Disk => Medium::Disk,
+            FsKind::Network | FsKind::Other => Medium::Other,
         };
         Ok(Directory { fd, path: path.to_owned(), medium, space })
     }

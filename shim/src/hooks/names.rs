@@ -210,7 +210,7 @@ hook! {
 /// After a rename: what stood under the new name has gone.
 fn replaced(result: c_int, going: Option<Going>) -> c_int {
     if let (0, Some(going)) = (result, going) {
-        life::shielded((), || going.engine.unlinked(&going.link));
+        life::shielded((), || going.engine.replaced(&going.link));
     }
     result
 }

@@ -15,6 +15,8 @@ pub struct Unlinking {
     link: Option<Link>,
     guard: usize,
     name: Name,
+    /// The path was not plainly a name in the guard, or the call may succeed without taking it away.
+    doubtful: bool,
 }
 
 impl Unlinking {
@@ -66,7 +68,7 @@ impl Engine {
     /// A name in a guard is about to be unlinked, or to be replaced by a rename.
     pub fn unlinking(&self, guard: usize, name: &[u8]) -> Unlinking {
         let link = self.open_guard(guard).and_then(|guard| link::read(guard.fd(), name, &self.config.targets));
-        Unlinking { link, guard, name: name.iter().copied().take(255).collect() }
+        Unlinking { link, guard, name: name.iter().copied().take(255).collect(), doubtful: false }
     }
 
     /// As [`Engine::unlinking`], for a path spelt with `..`; `None` when it cannot be a name in a guard.
@@ -75,17 +77,28 @@ impl Engine {
         let (guard, name) = found
             .filter_map(|(index, guard)| Some((index, guard::child_by_any_spelling(guard.to_bytes(), path)?)))
             .next()?;
-        Some(self.unlinking(guard, &name))
+        Some(Unlinking { doubtful: true, ..self.unlinking(guard, &name) })
     }
 
     /// The call succeeded: the target goes with the last name of its link, if that name has really gone (a rename of two hard
     /// links of one file does nothing, and a path may have meant something else than it seemed to).
     pub fn unlinked(&self, unlinking: &Unlinking) {
         let Some(link) = unlinking.link.as_ref().filter(|link| link.names <= 1) else { return };
-        let Some(guard) = self.open_guard(unlinking.guard) else { return };
-        let now = link::read(guard.fd(), &unlinking.name, &self.config.targets);
-        if now.is_none_or(|now| now.name != link.name) {
-            link.remove_target(&self.config.targets);
+        if unlinking.doubtful {
+            let Some(guard) = self.open_guard(unlinking.guard) else { return };
+            let now = link::read(guard.fd(), &unlinking.name, &self.config.targets);
+            if now.is_some_and(|now| now.name == link.name) {
+                return;
+            }
+        }
+        link.remove_target(&self.config.targets);
+    }
+
+    /// As [`Engine::unlinked`], after a rename over the name.
+    pub fn replaced(&self, unlinking: &Unlinking) {
+        let doubtful = Unlinking { link: None, guard: unlinking.guard, name: unlinking.name.clone(), doubtful: true };
+        if let Some(link) = &unlinking.link {
+            self.unlinked(&Unlinking { link: Some(link.clone()), ..doubtful });
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::target::{Directory, Medium};
 
 /// The ledger is written at most so often unless something was redirected, refused or warned of, in milliseconds.
 const WRITE_MS: u64 = 100;
+const URGENT_MS: u64 = 10;
 /// Live bytes are measured at most so often, in milliseconds, unless a new peak seems to be reached; and never for more than a
 /// twentieth of the time.
 const LIVE_MS: u64 = 250;
@@ -46,19 +47,32 @@ impl Books {
 pub(super) struct Live {
     measured_ms: u64,
     cost_us: u64,
+    mapped_ms: u64,
+    /// Bytes held by mappings alone.
+    mapped: live::Bytes,
     bytes: live::Bytes,
     added: [u64; 8],
 }
 
 impl Live {
+    /// Measures; every 250 ms with the mappings, else what was only mapped is taken to be as it was then.
     fn measure(&mut self, targets: &[crate::config::TargetSpec], scope: Scope, pids: &[i32]) {
         let began = clock_gettime(ClockId::Monotonic);
-        self.bytes = live::measure(targets, scope, pids);
-        self.added = [0; 8];
+        let maps = self.mapped_ms == 0 || now_ms().saturating_sub(self.mapped_ms) >= LIVE_MS;
+        let mut bytes = live::measure(targets, scope, pids, false);
         let ended = clock_gettime(ClockId::Monotonic);
-        let seconds = (ended.tv_sec - began.tv_sec).max(0) as u64;
-        self.cost_us =
-            seconds.saturating_mul(1_000_000).saturating_add(((ended.tv_nsec - began.tv_nsec) / 1000).max(0) as u64);
+        let nanoseconds = (ended.tv_sec - began.tv_sec).saturating_mul(1_000_000_000) + (ended.tv_nsec - began.tv_nsec);
+        self.cost_us = (nanoseconds.max(0) / 1000) as u64;
+        if maps {
+            let all = live::measure(targets, scope, pids, true);
+            self.mapped = all.iter().zip(&bytes).map(|(all, held)| all.saturating_sub(*held)).collect();
+            self.mapped_ms = now_ms().max(1);
+        }
+        for (bytes, mapped) in bytes.iter_mut().zip(&self.mapped) {
+            *bytes = bytes.saturating_add(*mapped);
+        }
+        self.bytes = bytes;
+        self.added = [0; 8];
         self.measured_ms = now_ms().max(1);
     }
 
@@ -198,7 +212,8 @@ impl Engine {
                 record.demand_peak_ms = wall_ms();
             }
             let now = now_ms();
-            if books.urgent || now.saturating_sub(books.written_ms) >= WRITE_MS {
+            let pause = if books.urgent { URGENT_MS } else { WRITE_MS };
+            if books.written_ms == 0 || now.saturating_sub(books.written_ms) >= pause {
                 books.record.written_ms = wall_ms();
                 let waiting = std::mem::take(&mut books.waiting);
                 if let Some(ledger) = &books.ledger {
@@ -275,12 +290,13 @@ impl Engine {
         let Some(mut live) = patiently(&self.live) else { return live::Bytes::new() };
         let age = now_ms().saturating_sub(live.measured_ms);
         let estimate: u64 = live.estimate().iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        let pause = if estimate > peak { 2 } else { LIVE_MS };
+        // A new peak is measured, not guessed: most of what was added may have gone again.
+        let pause = if estimate > peak { 1 } else { LIVE_MS };
         if live.measured_ms == 0 || age >= pause.max(live.cost_us.saturating_mul(LIVE_SHARE) / 1000) {
             let pids = self.pids();
             live.measure(&self.config.targets, Scope { guard: Some(guard) }, &pids);
         }
-        live.estimate()
+        live.bytes.clone()
     }
 
     /// Bytes in all targets, as last measured and added to.

@@ -138,7 +138,11 @@ impl Engine {
         }
         let Some(mut guard) = self.open_guard(guard_index) else { return Ok(before) };
         self.remember_size(sizing.bytes);
-        let result = if segment.promised > 0 {
+        let blocks = (sizing.stat.st_blocks as u64).saturating_mul(512);
+        // A size given in steps before anybody has mapped it (a header first) is served like one given at once.
+        let still_light = !segment.mapped && segment.place == Place::Guard && blocks <= MOST_COPIED;
+        let grows = sizing.bytes > segment.promised;
+        let result = if segment.promised > 0 && !(still_light && grows) {
             self.grow(segment, &sizing, &mut guard)
         } else if let Place::Target(index) = segment.place {
             self.fill_target(&mut held, &sizing, &guard, index)
@@ -236,12 +240,8 @@ impl Engine {
         if held == 0 {
             return reserve_in_ram(fd, 0, to, margin);
         }
-        // It holds data somewhere: punching back would lose it, so one look and one call, no giving back.
-        let free = crate::room::space(fd).map_err(Shortage::Other)?.free;
-        if free < to.saturating_add(margin) {
-            return Err(Shortage::Room);
-        }
-        fs::fallocate(fd, fs::FallocateFlags::KEEP_SIZE, 0, to).map_err(Shortage::Other)
+        // It holds data somewhere: giving back by punching would lose it.
+        crate::reserve::reserve_around_data(fd, to, margin)
     }
 
     pub(super) fn overflow(

@@ -1,7 +1,6 @@
 //! What a file system has left, and of which sort it is.
 
 use rustix::fd::BorrowedFd;
-use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 
 /// What `statvfs` tells of a file system, in bytes.
@@ -24,25 +23,52 @@ pub struct Space {
     pub noexec: bool,
 }
 
-/// Asks for the space of the file system that holds `fd`, which may be an O_PATH descriptor.
+/// All that one `fstatfs` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// What is left.
+    pub space: Space,
+    /// Which sort of file system it is.
+    pub kind: FsKind,
+    /// The mount follows no links (Linux 5.10).
+    pub nosymfollow: bool,
+}
+
+/// Flags of statfs(2), include/linux/statfs.h.
+const READONLY: u64 = 0x1;
+const NOEXEC: u64 = 0x8;
+const NOSYMFOLLOW: u64 = 0x2000;
+
+/// Asks for the file system that holds `fd`, which may be an O_PATH descriptor: one system call.
 ///
 /// # Errors
 /// What `fstatfs` says: EIO, ENOSYS, or EOVERFLOW; ENOENT or ESTALE on a vanished network mount.
-pub fn space(fd: BorrowedFd<'_>) -> Result<Space, Errno> {
-    let told = rustix::fs::fstatvfs(fd)?;
+pub fn look(fd: BorrowedFd<'_>) -> Result<Look, Errno> {
+    let told = rustix::fs::fstatfs(fd)?;
     // f_frsize is 0 on kernels before 2.6.36 and in some FUSE file systems: then f_bsize is meant.
-    let unit = if told.f_frsize == 0 { told.f_bsize } else { told.f_frsize };
+    let unit = if told.f_frsize == 0 { told.f_bsize as u64 } else { told.f_frsize as u64 };
     let bytes = |blocks: u64| blocks.saturating_mul(unit);
     let limited = told.f_blocks != 0;
-    Ok(Space {
+    let flags = told.f_flags as u64;
+    let space = Space {
         capacity: limited.then(|| bytes(told.f_blocks)),
         free: if limited { bytes(told.f_bavail) } else { u64::MAX },
         used: bytes(told.f_blocks.saturating_sub(told.f_bfree)),
         inodes: (told.f_files != 0).then_some(told.f_files),
         inodes_free: if told.f_files != 0 { told.f_ffree } else { u64::MAX },
-        readonly: told.f_flag.contains(StatVfsMountFlags::RDONLY),
-        noexec: told.f_flag.contains(StatVfsMountFlags::NOEXEC),
-    })
+        readonly: flags & READONLY != 0,
+        noexec: flags & NOEXEC != 0,
+    };
+    // The kernel's field is as wide as a long and may come with its sign extended.
+    Ok(Look { space, kind: sort_of(told.f_type as u32), nosymfollow: flags & NOSYMFOLLOW != 0 })
+}
+
+/// Asks for the space of the file system that holds `fd`.
+///
+/// # Errors
+/// As [`look`].
+pub fn space(fd: BorrowedFd<'_>) -> Result<Space, Errno> {
+    look(fd).map(|look| look.space)
 }
 
 /// Sorts of file systems, as far as they matter to a redirect.
@@ -100,11 +126,9 @@ const MAGICS: &[(u32, FsKind)] = &[
 /// Asks which sort of file system holds `fd`, which may be an O_PATH descriptor.
 ///
 /// # Errors
-/// As [`space`].
+/// As [`look`].
 pub fn fs_type(fd: BorrowedFd<'_>) -> Result<FsKind, Errno> {
-    let told = rustix::fs::fstatfs(fd)?;
-    // The kernel's field is as wide as a long and may come with its sign extended.
-    Ok(sort_of(told.f_type as u32))
+    look(fd).map(|look| look.kind)
 }
 
 fn sort_of(magic: u32) -> FsKind {
