@@ -142,10 +142,9 @@ impl Engine {
             };
             let state = self.config.run.as_deref().or(self.config.state.as_deref());
             books.ledger = Ledger::open(state, guard.identity, me);
-            if let Some(ledger) = books.ledger.as_ref().filter(|_| self.config.run.is_none()) {
-                if is_over(ledger, &me) {
-                    ledger.clear_markers();
-                }
+            if let Some(ledger) = &books.ledger {
+                let keeps = self.config.run.is_some();
+                ledger.begin(&books.record, || !keeps && is_over(ledger, &me));
             }
             books.urgent = true;
         }
@@ -436,8 +435,9 @@ impl Engine {
 /// on: a living parent that runs the same program as this process is the same run.
 fn is_over(ledger: &Ledger, me: &Owner) -> bool {
     let parents = |record: &Process| (record.parent as i32, record.parent_start, record.namespace);
-    let mut known: Vec<_> = ledger.processes().iter().map(parents).collect();
-    if !ledger.sweep().is_empty() {
+    let other = |record: &Process| (record.pid as i32, record.start) != (me.pid, me.start);
+    let mut known: Vec<_> = ledger.processes().iter().filter(|record| other(record)).map(parents).collect();
+    if ledger.sweep().iter().any(other) {
         return false;
     }
     let ended = ledger.ended();

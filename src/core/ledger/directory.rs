@@ -87,6 +87,18 @@ impl Ledger {
         fs::openat(fs::CWD, self.path.as_c_str(), flags, Mode::empty())
     }
 
+    /// The first record of this process. Then, if nobody else is here, and `is_over` says that what is remembered has passed,
+    /// everything may be said again.
+    ///
+    /// One process at a time decides that: one that finds another deciding leaves it, for somebody is just arriving.
+    pub fn begin(&self, record: &Process, is_over: impl FnOnce() -> bool) {
+        let _ = self.write(record, &[]);
+        let Ok(directory) = self.directory() else { return };
+        if fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() && is_over() {
+            self.remove_all(&[b"once.", b"ended.", b"c-"]);
+        }
+    }
+
     /// Writes this process's record.
     ///
     /// # Errors
@@ -163,11 +175,6 @@ impl Ledger {
     pub fn clear(&self) {
         self.remove_all(&[b"once.", b"ended.", b"c-"]);
         let _ = fs::unlinkat(fs::CWD, self.path.as_c_str(), AtFlags::REMOVEDIR);
-    }
-
-    /// Everything may be said again; sums of ended processes begin anew.
-    pub fn clear_markers(&self) {
-        self.remove_all(&[b"once.", b"ended.", b"c-"]);
     }
 
     fn remove_all(&self, prefixes: &[&[u8]]) {
