@@ -22,6 +22,7 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::Serialize;
 use shmguard_core::config::{Config, Mode};
@@ -59,6 +60,9 @@ pub struct Args {
     /// Read everything below this directory instead of /.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
+    /// Seconds for which a file in /dev/shm that nobody holds is not called stale.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, hide = true)]
+    young: u64,
 }
 
 /// All that was looked at.
@@ -109,7 +113,11 @@ impl Patient {
         };
         Patient {
             environment: environment::recognise(root, &environment, &mounts),
-            stale: if shm.wrong.is_none() { stale::find(root, path) } else { Vec::new() },
+            stale: if shm.wrong.is_none() {
+                stale::find(root, path, Duration::from_secs(args.young))
+            } else {
+                Vec::new()
+            },
             targets: targets::look(root, &config, identity, bound, &on_slow),
             library: loads::Library::look(root, &environment, args.program.as_deref()),
             limits: facts::Limits::look(root),

@@ -10,11 +10,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::json;
-use shmguard_core::config::Config;
 use shmguard_core::guard::Guard;
 use shmguard_core::policy::suggested_capacity;
 use shmguard_core::size::{self, Amount, Flag, Human};
 
+use crate::now;
 pub use sample::Sample;
 
 /// Says what a DataLoader will need, and the flag to pass.
@@ -161,7 +161,7 @@ struct Shm {
 
 impl Shm {
     fn look(size: Option<u64>) -> Option<Shm> {
-        let config = config();
+        let config = now::config();
         if let Some(capacity) = size {
             return Some(Shm { capacity: Some(capacity), room: config.budget_bytes(capacity), here: false });
         }
@@ -179,13 +179,6 @@ impl Shm {
             None => format!("{which} (unlimited)"),
         }
     }
-}
-
-fn config() -> Config {
-    use std::os::unix::ffi::OsStrExt;
-    let entries: Vec<Vec<u8>> =
-        std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect();
-    Config::from_environ(entries.iter().map(Vec::as_slice))
 }
 
 /// Prints the estimate. Exit 0; with `--fit` 1 when nothing fits.

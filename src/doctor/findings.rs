@@ -168,7 +168,10 @@ fn bytes(patient: &Patient) -> Option<Finding> {
         Human(free)
     );
     let mut lines = vec!["`shmguard status` shows which segments, and who holds them".to_owned()];
-    lines.extend(fix::larger_shm(patient.kind(), &shm.path, recommended(patient).max(capacity * 2)));
+    // Where it is small as well, the fix stands there.
+    if size(patient).is_none() {
+        lines.extend(fix::larger_shm(patient.kind(), &shm.path, recommended(patient).max(capacity.saturating_mul(2))));
+    }
     Some(finding(Cause::Bytes, true, says, lines))
 }
 

@@ -76,25 +76,23 @@ pub fn mount_shm(kind: Kind, path: &str, bytes: u64) -> Vec<String> {
 /// How to raise the number of descriptors to `wanted`, given the hard limit.
 pub fn descriptors(kind: Kind, wanted: u64, hard: Option<u64>) -> Vec<String> {
     let mut lines = Vec::new();
-    let wanted = match hard {
-        Some(hard) if hard < wanted => {
-            match kind {
-                Kind::Docker | Kind::Podman => {
-                    let tool = if kind == Kind::Docker { "docker" } else { "podman" };
-                    lines.push(format!("{tool} run --ulimit nofile={wanted}:{wanted} ..."));
-                    lines.push(format!("compose, under the service:  ulimits: {{nofile: {wanted}}}"));
-                }
-                Kind::Kubernetes => {
-                    lines.push("a pod cannot set it: LimitNOFILE of the node's container runtime".into())
-                }
-                Kind::Slurm => lines.push("sbatch --propagate=NOFILE, with a higher limit where you submit".into()),
-                _ => lines.push(format!("/etc/security/limits.conf:  * - nofile {wanted}   (and log in again)")),
+    if hard.is_some_and(|hard| hard < wanted) {
+        match kind {
+            Kind::Docker | Kind::Podman => {
+                let tool = if kind == Kind::Docker { "docker" } else { "podman" };
+                lines.push(format!("{tool} run --ulimit nofile={wanted}:{wanted} ..."));
+                lines.push(format!("compose, under the service:  ulimits: {{nofile: {wanted}}}"));
             }
-            hard
+            Kind::Kubernetes => lines.push("a pod cannot set it: LimitNOFILE of the node's container runtime".into()),
+            Kind::Slurm => lines.push("sbatch --propagate=NOFILE, with a higher limit where you submit".into()),
+            _ => {
+                lines.push(format!("/etc/security/limits.conf:  * - nofile {wanted}   (and log in again)"));
+                lines.push(format!("of a service:  LimitNOFILE={wanted}"));
+            }
         }
-        _ => wanted,
-    };
-    lines.push(format!("ulimit -n {wanted}   (in the shell that starts the program)"));
+    } else {
+        lines.push(format!("ulimit -n {wanted}   (in the shell that starts the program)"));
+    }
     lines.push("or torch.multiprocessing.set_sharing_strategy('file_system'), which keeps none open".into());
     lines
 }

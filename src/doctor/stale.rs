@@ -23,14 +23,11 @@ pub struct Stale {
     pub age_s: u64,
 }
 
-/// Files younger than this may be between two processes: sent in a message, not yet mapped.
-const YOUNG: Duration = Duration::from_secs(60);
-
 /// The stale files directly in `directory` (a path of the system that is looked at), the largest first.
 ///
 /// A file counts only when every process of its owner could be looked into: who is not root does not see what others hold.
-pub fn find(root: &Root, directory: &Path) -> Vec<Stale> {
-    let young = if root.is_here() { YOUNG } else { Duration::ZERO };
+/// Files younger than `young` may be between two processes, sent in a message and not yet mapped: they do not count.
+pub fn find(root: &Root, directory: &Path, young: Duration) -> Vec<Stale> {
     let Ok(entries) = fs::read_dir(root.path(directory)) else { return Vec::new() };
     let now = SystemTime::now();
     let mut files: Vec<(Stale, (u64, u64))> = entries
