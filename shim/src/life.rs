@@ -7,6 +7,7 @@ use once_cell::race::OnceBox;
 
 use shmguard_core::config::{Config, Mode, Programs};
 use shmguard_core::engine::Engine;
+use shmguard_core::quiet::Undisturbed;
 use shmguard_core::segment::Table;
 
 use crate::{hooks, log, next, outlet};
@@ -21,9 +22,40 @@ pub fn engine() -> Option<&'static Engine> {
     ENGINE.get()
 }
 
-/// Runs bookkeeping of ours; a panic in it costs the bookkeeping, never the program's call.
+extern "C-unwind" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    fn pthread_testcancel();
+}
+
+/// Where the program's call is a cancellation point and we may not get as far as making it: ends a thread that was cancelled,
+/// as the call would have. Nothing with a Drop may be alive.
+pub fn cancellation_point() {
+    // SAFETY: takes nothing; it returns, or unwinds through frames that let it pass.
+    unsafe { pthread_testcancel() }
+}
+
+/// Runs bookkeeping of ours: a panic in it costs the bookkeeping, never the program's call; signals wait, so that no handler
+/// jumps out of it; and the thread is not cancelled in it.
 pub fn shielded<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise)
+    lightly(otherwise, || {
+        let _undisturbed = Undisturbed::new();
+        work()
+    })
+}
+
+/// As [`shielded`], without a system call, for calls that may be none of our business: signals may come.
+///
+/// Dropping a descriptor calls libc's close, which is a cancellation point: with a request pending it would unwind into our
+/// catch_unwind and end the program ("exception not rethrown").
+pub fn lightly<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+    const PTHREAD_CANCEL_DISABLE: c_int = 1;
+    let mut state = 0;
+    // SAFETY: `state` is a live local; the call changes this thread's cancelability only.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut state) };
+    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise);
+    // SAFETY: as above, with the state that was there before.
+    unsafe { pthread_setcancelstate(state, std::ptr::null_mut()) };
+    result
 }
 
 #[used]

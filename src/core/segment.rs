@@ -181,6 +181,11 @@ impl Table {
         }
     }
 
+    /// May a segment with this identity be in the table? Reads only, takes no lock: a signal handler may leave it by a jump.
+    pub fn may_hold(&self, identity: Identity) -> bool {
+        !self.is_empty() && self.slots.iter().any(|slot| slot.ino.load(Ordering::Acquire) == identity.ino)
+    }
+
     /// The segment with this identity, if this process created it and no other thread is busy with it.
     pub fn find(&self, identity: Identity) -> Option<Held<'_>> {
         if self.is_empty() {

@@ -98,17 +98,33 @@ pub fn library() -> &'static Path {
             fs::canonicalize(&path)
                 .unwrap_or_else(|error| panic!("SHMGUARD_LIB names {}, which is not there: {error}", path.display()))
         }
-        None => build_library(),
+        None => build_library(&["--release"]),
     })
 }
 
-fn build_library() -> PathBuf {
+/// The library as `cargo build` makes it: with debug assertions and overflow checks, not optimised.
+pub fn debug_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| build_library(&[]))
+}
+
+/// A library that a package of the distribution installs, by its file name.
+#[track_caller]
+pub fn installed_library(name: &str, package: &str) -> PathBuf {
+    let directories = fs::read_dir("/usr/lib").expect("/usr/lib").flatten().map(|entry| entry.path());
+    let mut found = directories.chain([PathBuf::from("/usr/lib"), PathBuf::from("/lib")]).map(|path| path.join(name));
+    found.find(|path| path.is_file()).unwrap_or_else(|| panic!("no {name}: apt-get install {package}"))
+}
+
+fn build_library(profile: &[&str]) -> PathBuf {
     // target/PROFILE/deps/TEST: three levels up is the target directory, wherever the user put it.
     let test = std::env::current_exe().expect("the path of this test");
     let target = test.ancestors().nth(3).expect("a test lies in target/PROFILE/deps");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(&cargo)
-        .args(["build", "--release", "--package", "shmguard-shim", "--message-format=json", "--target-dir"])
+        .arg("build")
+        .args(profile)
+        .args(["--package", "shmguard-shim", "--message-format=json", "--target-dir"])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stderr(Stdio::piped())

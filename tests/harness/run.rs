@@ -25,7 +25,7 @@ pub struct Run {
     environment: Vec<(String, OsString)>,
     preload_before: Vec<PathBuf>,
     preload_after: Vec<PathBuf>,
-    with_library: bool,
+    library: Option<PathBuf>,
     under: Vec<OsString>,
     uid: Option<u32>,
     limits: Vec<(Resource, u64)>,
@@ -45,7 +45,7 @@ impl Run {
             ],
             preload_before: Vec::new(),
             preload_after: Vec::new(),
-            with_library: true,
+            library: Some(library().to_path_buf()),
             under: Vec::new(),
             uid: None,
             limits: Vec::new(),
@@ -81,7 +81,13 @@ impl Run {
 
     /// The baseline: no library (other preloads stay).
     pub fn without_library(mut self) -> Run {
-        self.with_library = false;
+        self.library = None;
+        self
+    }
+
+    /// Under this build of the library.
+    pub fn with_library(mut self, library: &Path) -> Run {
+        self.library = Some(library.to_path_buf());
         self
     }
 
@@ -139,9 +145,7 @@ impl Run {
         self.piped_stdin = piped_stdin;
         let file = self.program.build();
         let mut preload = std::mem::take(&mut self.preload_before);
-        if self.with_library {
-            preload.push(library().to_path_buf());
-        }
+        preload.extend(self.library.take());
         preload.append(&mut self.preload_after);
         // A user of little rights may not be able to reach the build's directories: it gets copies in the house.
         let (file, preload) = match self.uid {

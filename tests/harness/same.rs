@@ -72,6 +72,17 @@ pub fn same_everywhere(program: &str) {
     }
 }
 
+/// What `describe` runs says the same without the library in a large `/dev/shm` and with it in every kind of small one.
+#[track_caller]
+pub fn same(describe: impl Fn(&House) -> Run + Sync) {
+    let expected = baseline(&describe);
+    assert_ne!(expected.stdout, "", "the program observes something");
+    for small in SMALL {
+        let outcome = in_small(small, &describe);
+        assert_eq!(outcome.stdout, expected.stdout, "{small:?}; {outcome}");
+    }
+}
+
 /// Writes a file of `bytes` (every page held) at `path`.
 #[track_caller]
 pub fn fill_shm(path: &Path, bytes: u64) {

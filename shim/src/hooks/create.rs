@@ -60,6 +60,8 @@ unsafe fn make(real: &'static Next, form: Form, template: *mut c_char, suffix: c
         // SAFETY: the program's own call.
         return unsafe { call(real, form, template, suffix, flags) };
     };
+    // libc's mkstemp opens the file by an open that is one.
+    life::cancellation_point();
     match prepare(engine, guard, template, length, suffix, flags) {
         Before::Made(fd) => fd,
         Before::Pass => {

@@ -29,7 +29,7 @@ fn concerns(flags: c_int, fd: c_int) -> bool {
 #[cold]
 fn before(fd: c_int) -> bool {
     match life::engine() {
-        Some(engine) => life::shielded(false, || engine.mapping(fd)),
+        Some(engine) => life::lightly(false, || engine.mapping(fd)),
         None => false,
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use redhook::{hook, real};
 
 use shmguard_core::engine::{Engine, Unlinking};
+use shmguard_core::quiet::Undisturbed;
 use shmguard_core::syscall6;
 
 use super::path;
@@ -39,6 +40,8 @@ pub fn resolve() {
 struct Going {
     engine: &'static Engine,
     link: Unlinking,
+    /// Where a target goes with the name, no handler jumps out between the two.
+    _undisturbed: Option<Undisturbed>,
 }
 
 impl Going {
@@ -56,7 +59,8 @@ impl Going {
             }
             None => return None,
         };
-        Some(Going { engine, link })
+        let undisturbed = link.is_ours().then(Undisturbed::new);
+        Some(Going { engine, link, _undisturbed: undisturbed })
     }
 
     fn gone(self) {

@@ -210,6 +210,7 @@ pub fn followed(engine: &'static Engine, guard: usize, name: &[u8], flags: c_int
 /// The program's own arguments.
 unsafe fn create(engine: &'static Engine, call: Call<'_>, origin: Origin) -> c_int {
     let before = errno::get();
+    life::cancellation_point();
     match prepare(engine, &call, origin) {
         // SAFETY: the program's own call.
         Before::Pass => unsafe { attach(engine, call) },

@@ -30,7 +30,7 @@ unsafe fn look(message: *const msghdr) {
                 let numbers = libc::CMSG_DATA(at).cast::<c_int>();
                 for index in 0..(bytes / size_of::<c_int>()).min(253) {
                     let fd = numbers.add(index).read_unaligned();
-                    life::shielded((), || engine.passing(fd));
+                    life::lightly((), || engine.passing(fd));
                 }
             }
             at = libc::CMSG_NXTHDR(message, at);

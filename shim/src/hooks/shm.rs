@@ -9,6 +9,7 @@ use redhook::{hook, real};
 use rustix::fs::OFlags;
 
 use shmguard_core::engine::{Before, Creation, Engine};
+use shmguard_core::quiet::Undisturbed;
 use shmguard_core::segment::Origin;
 use shmguard_core::syscall6;
 
@@ -49,6 +50,10 @@ impl Path {
         let start = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
         let name = name.get(start..).unwrap_or(&[]);
         if name.is_empty() || name.contains(&b'/') {
+            return Err(libc::EINVAL);
+        }
+        // glibc's buffer holds four bytes more than a name may have (for "sem."); what does not fit it calls invalid.
+        if name.len() > 255 + 4 {
             return Err(libc::EINVAL);
         }
         if name.len() > 255 {
@@ -202,6 +207,8 @@ hook! {
         };
         let guarded = life::engine().and_then(|engine| Some((engine, engine.posix_guard()?)));
         let link = guarded.and_then(|(engine, guard)| life::shielded(None, || Some(engine.unlinking(guard, path.name()))));
+        // Where a target goes with the name, no handler jumps out between the two.
+        let _undisturbed = link.as_ref().filter(|link| link.is_ours()).map(|_| Undisturbed::new());
         let result = if FOREIGN_UNLINK.load(Ordering::Relaxed) {
             // SAFETY: the program's own call.
             unsafe { real!(shm_unlink)(name) }

@@ -41,7 +41,7 @@ fn before(fd: c_int, end: i64, call: &'static str) -> Option<c_int> {
     if engine.is_idle() || end <= 0 {
         return None;
     }
-    life::shielded(None, || engine.sizing(fd, end as u64, call).err().map(|error| error.raw_os_error()))
+    life::lightly(None, || engine.sizing(fd, end as u64, call).err().map(|error| error.raw_os_error()))
 }
 
 fn fail(error: c_int) -> c_int {

@@ -12,6 +12,7 @@ use crate::exchange::Stay;
 use crate::guard::Guard;
 use crate::names;
 use crate::policy::{self, Cause, Request, Situation, Verdict};
+use crate::quiet::Undisturbed;
 use crate::reserve::{reserve_in_ram, Shortage};
 use crate::segment::{Held, Identity, Place, Segment};
 
@@ -45,7 +46,12 @@ impl Engine {
         }
         let Some(fd) = crate::borrow(fd) else { return Ok(()) };
         let Ok(stat) = fs::fstat(fd) else { return Ok(()) };
-        let Some(held) = self.table.find(Identity::of(&stat)) else { return Ok(()) };
+        let identity = Identity::of(&stat);
+        if !self.table.may_hold(identity) {
+            return Ok(());
+        }
+        let _undisturbed = Undisturbed::new();
+        let Some(held) = self.table.find(identity) else { return Ok(()) };
         self.size_held(held, Sizing { fd, own_descriptor: true, stat, bytes, call })
     }
 
@@ -100,9 +106,10 @@ impl Engine {
                 self.touched.store(true, Ordering::Relaxed);
             }
         }
-        if self.is_idle() {
+        if !self.table.may_hold(identity) {
             return false;
         }
+        let _undisturbed = Undisturbed::new();
         let Some(mut held) = self.table.find(identity) else { return false };
         let bytes = stat.st_size as u64;
         let unsized_yet = held.get().is_some_and(|segment| segment.promised == 0 && !segment.mapped);
