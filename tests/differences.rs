@@ -115,3 +115,18 @@ fn the_free_space_of_dev_shm_is_told_as_it_is_unless_asked_otherwise() {
         }
     });
 }
+
+#[test]
+fn a_name_removed_by_a_path_that_hides_where_it_is_leaves_its_target_for_a_while() {
+    // As one removed by a process without the library: no hook knows it by its text, and none may look it up. The next
+    // redirect collects the target when it is older than a minute (tests/attach.rs).
+    house("size=8m", |house| {
+        let mut holder = house.program("hold").arg("/gone").number(SEGMENT).arg("600").number(1).start();
+        holder.line("ready");
+        house.program("removal").arg("remove").number(7).output().well();
+        assert_eq!(harness::left_in(Path::new("/dev/shm")), Vec::<String>::new());
+        assert_eq!(harness::left_in(&house.target()).len(), 1);
+        holder.go_on();
+        holder.wait().well();
+    });
+}

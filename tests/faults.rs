@@ -156,15 +156,25 @@ fn unlink(house: &House, name: &str) -> Outcome {
 fn without_leases_only_what_nobody_can_have_attached_is_moved() {
     // gVisor, fs.leases-enable=0, another owner, old kernels.
     house("size=8m", |house| {
-        let kind = |name: &str| {
-            fresh(house);
-            sparse(house, name, &["-e", "inject=fcntl:error=EINVAL"]).output().well()
-        };
-        let outcome = kind("anything");
-        assert_eq!(outcome.stdout, "name: regular file\n");
-        assert!(outcome.said_once(&["cannot be moved"]).contains("lease"), "{outcome}");
-        for known in ["torch_1_2_3", "psm_0123abcd", "PostgreSQL.123"] {
-            assert_eq!(kind(known).stdout, "name: link\n", "{known} attaches late");
+        // strace injects by the number of the call, so that of the lease is counted first.
+        fresh(house);
+        sparse(house, "calm", &["-e", "trace=fcntl"]).output().well();
+        let trace = fs::read_to_string(house.path("trace")).expect("strace's output");
+        let calls: Vec<&str> = trace.lines().filter(|line| line.contains(" fcntl(")).collect();
+        let leases: Vec<usize> = (1..=calls.len()).filter(|at| calls[at - 1].contains("F_SETLEASE, F_WRLCK")).collect();
+        assert_eq!(leases.len(), 1, "{trace}");
+        for error in ["EINVAL", "EACCES"] {
+            let inject = format!("inject=fcntl:error={error}:when={}", leases[0]);
+            let kind = |name: &str| {
+                fresh(house);
+                sparse(house, name, &["-e", &inject]).output().well()
+            };
+            let outcome = kind("anything");
+            assert_eq!(outcome.stdout, "name: regular file\n", "{outcome}");
+            assert!(outcome.said_once(&["cannot be moved"]).contains("lease"), "{outcome}");
+            for known in ["torch_1_2_3", "psm_0123abcd", "PostgreSQL.123"] {
+                assert_eq!(kind(known).stdout, "name: link\n", "{known} attaches late");
+            }
         }
     });
 }

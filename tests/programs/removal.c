@@ -11,7 +11,7 @@ static int remove_by(int way) {
     case 4: return remove("/dev/shm/gone");
     case 5: return chdir("/dev/shm") ? -1 : unlink("gone");
     case 6: return unlink("/dev/../dev/shm/./gone");
-    default: return unlink("/proc/self/root/dev/shm//gone");
+    default: return unlink("/proc/self/root/dev/shm/gone"); /* only asked for by tests/differences.rs */
     }
 }
 
@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     size_t n = bytes_arg(argc, argv, 1);
-    for (int way = 0; way < 8; way++) {
+    for (int way = 0; way < 7; way++) {
         int fd = create_sized("/gone", n);
         void *p = map(fd, n);
         fill(p, n, 10 + way);
