@@ -8,6 +8,7 @@ mod attach;
 mod books;
 mod create;
 mod growth;
+mod log;
 mod redirect;
 mod size;
 mod tell;

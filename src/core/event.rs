@@ -10,7 +10,7 @@ use crate::text::Text;
 /// Longest line of the log, in bytes. A field that does not fit is left out, so that the line stays JSON.
 pub const LINE: usize = 1536;
 
-/// A JSON object that is being written.
+/// A JSON object that is being written. Its methods take it by reference: there are stacks of 16 KiB.
 pub struct Event {
     text: Text<LINE>,
     /// Length up to which the text is whole: everything after a field that did not fit is dropped.
@@ -29,16 +29,17 @@ impl Event {
             .number("pid", of.pid as u64)
             .number("start", of.start)
             .number("ppid", of.parent as u64)
-            .bytes("comm", command)
+            .bytes("comm", command);
+        event
     }
 
     /// Adds a number.
-    pub fn number(self, name: &str, value: u64) -> Event {
+    pub fn number(&mut self, name: &str, value: u64) -> &mut Event {
         self.add(format_args!(",\"{name}\":{value}"))
     }
 
     /// Adds a number if it is known.
-    pub fn maybe(self, name: &str, value: Option<u64>) -> Event {
+    pub fn maybe(&mut self, name: &str, value: Option<u64>) -> &mut Event {
         match value {
             Some(value) => self.number(name, value),
             None => self,
@@ -46,21 +47,21 @@ impl Event {
     }
 
     /// Adds a word of ours (no escaping needed).
-    pub fn word(self, name: &str, value: &str) -> Event {
+    pub fn word(&mut self, name: &str, value: &str) -> &mut Event {
         self.bytes(name, value.as_bytes())
     }
 
     /// Adds true or false.
-    pub fn flag(self, name: &str, value: bool) -> Event {
+    pub fn flag(&mut self, name: &str, value: bool) -> &mut Event {
         self.add(format_args!(",\"{name}\":{value}"))
     }
 
     /// Adds a string that somebody else chose. Bytes that are not UTF-8 become U+FFFD.
-    pub fn bytes(self, name: &str, value: &[u8]) -> Event {
+    pub fn bytes(&mut self, name: &str, value: &[u8]) -> &mut Event {
         self.add(format_args!(",\"{name}\":\"{}\"", Escaped(value)))
     }
 
-    fn add(mut self, arguments: std::fmt::Arguments<'_>) -> Event {
+    fn add(&mut self, arguments: std::fmt::Arguments<'_>) -> &mut Event {
         // Two bytes are kept for the closing brace and the newline.
         self.text.add(arguments);
         if self.text.bytes().len() <= LINE - 2 {
@@ -72,10 +73,10 @@ impl Event {
     }
 
     /// The finished line without a newline.
-    pub fn finish(mut self) -> Text<LINE> {
+    pub fn finish(&mut self) -> &str {
         self.text.truncate(self.whole);
         self.text.add_bytes(b"}");
-        self.text
+        self.text.as_str()
     }
 }
 
@@ -107,16 +108,17 @@ mod tests {
 
     #[test]
     fn hostile_strings_are_escaped() {
-        let line = Event::new("create", &Owner::default(), b"a\"b\\c\n\x7f\xff").number("bytes", 7).finish();
-        assert!(line.as_str().contains(r#""comm":"a\"b\\c\u000a\u007f�""#), "{}", line.as_str());
-        assert!(line.as_str().ends_with("\"bytes\":7}"));
+        let mut event = Event::new("create", &Owner::default(), b"a\"b\\c\n\x7f\xff");
+        let line = event.number("bytes", 7).finish();
+        assert!(line.contains(r#""comm":"a\"b\\c\u000a\u007f�""#), "{line}");
+        assert!(line.ends_with("\"bytes\":7}"));
     }
 
     #[test]
     fn what_does_not_fit_is_left_out_whole() {
-        let line =
-            Event::new("create", &Owner::default(), b"x").bytes("long", &[b'n'; LINE]).number("bytes", 7).finish();
-        assert!(!line.as_str().contains("long"));
-        assert!(line.as_str().ends_with("\"bytes\":7}"));
+        let mut event = Event::new("create", &Owner::default(), b"x");
+        let line = event.bytes("long", &[b'n'; LINE]).number("bytes", 7).finish();
+        assert!(!line.contains("long"));
+        assert!(line.ends_with("\"bytes\":7}"));
     }
 }

@@ -8,13 +8,12 @@ use rustix::io::Errno;
 use super::size::{Failure, Sizing};
 use super::Engine;
 use crate::config::Mode;
-use crate::event::Event;
 use crate::exchange::Stay;
 use crate::guard::Guard;
 use crate::ledger::Totals;
 use crate::message::{self, Asking, Line, Shown};
 use crate::policy::{Cause, Situation, Verdict};
-use crate::segment::{Place, Segment};
+use crate::segment::Segment;
 use crate::size::Human;
 use crate::target::{Directory, Medium, Unusable};
 use crate::text::{Printable, Text};
@@ -32,6 +31,8 @@ const SAID_TARGET: u32 = 40;
 
 impl Engine {
     /// Says a line, if it is the first time for this process and, by the ledger, for all.
+    #[cold]
+    #[inline(never)]
     fn say_once(&self, bit: u32, what: &str, line: &Line) {
         let mask = 1u64 << (bit & 63);
         if self.said.fetch_or(mask, Ordering::AcqRel) & mask != 0 || !self.once(what) {
@@ -46,23 +47,8 @@ impl Engine {
         let written = !self.config.quiet && self.outlet.say(line.bytes());
         if self.logs_ends() {
             let text = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
-            let event = self.event("warn").word("what", what).flag("shown", written).bytes("text", text);
-            self.outlet.log(event.finish().as_str());
+            self.log_warning(what, written, text);
         }
-    }
-
-    /// Is every event logged (SHMGUARD_LOG)?
-    fn logs_all(&self) -> bool {
-        self.config.log.is_some()
-    }
-
-    /// Are beginnings, ends, warnings and failures logged? Also under `shmguard run`, which explains them afterwards.
-    fn logs_ends(&self) -> bool {
-        self.config.log.is_some() || self.config.run.is_some()
-    }
-
-    fn event(&self, kind: &str) -> Event {
-        Event::new(kind, &self.me(), &self.command())
     }
 
     fn shown<'a>(&'a self, index: u8, situation: &Situation) -> Shown<'a> {
@@ -70,23 +56,11 @@ impl Engine {
     }
 
     /// The first words of a process: greeting, complaints about variables.
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_start(&self, guard: &Guard, index: usize) {
         if self.logs_ends() {
-            let mut event = self
-                .event("start")
-                .word("version", env!("CARGO_PKG_VERSION"))
-                .bytes("exe", &executable())
-                .word("mode", mode_word(self.config.mode))
-                .bytes("guard", self.guard_path(index).to_bytes())
-                .maybe("capacity", guard.space.capacity)
-                .maybe("budget", guard.space.capacity.map(|capacity| self.config.budget_bytes(capacity)))
-                .number("used", guard.space.used);
-            for (index, spec) in self.config.targets.iter().enumerate().take(8) {
-                let mut name = Text::<16>::new();
-                name.add(format_args!("target{index}"));
-                event = event.bytes(name.as_str(), spec.path.to_bytes());
-            }
-            let written = self.outlet.log(event.finish().as_str());
+            let written = self.log_start(guard, index);
             if let Some(directory) = self.config.log.as_deref().filter(|_| !written) {
                 let line = message::line(format_args!(
                     "SHMGUARD_LOG={} cannot be written: nothing is logged. Name a directory that this user can write in",
@@ -118,6 +92,8 @@ impl Engine {
         ))
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_missing_guard(&self, index: usize) {
         let path = self.guard_path(index);
         self.say_once(
@@ -132,6 +108,8 @@ impl Engine {
     }
 
     /// A creating call failed; some causes have nothing to do with bytes.
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_failed_creation(&self, index: usize, name: &[u8], error: i32) {
         let path = message::path(self.guard_path(index));
         let name = Printable(name.get(..name.len().min(64)).unwrap_or(name));
@@ -180,6 +158,8 @@ impl Engine {
     }
 
     /// Kind 1: a fill level will be reached by this request.
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_levels(&self, segment: &Segment, sizing: &Sizing<'_>, situation: &Situation, verdict: Verdict) {
         let Some(capacity) = situation.capacity.filter(|capacity| *capacity > 0) else { return };
         let stays = matches!(verdict, Verdict::Keep { .. } | Verdict::Overflow(..));
@@ -253,6 +233,8 @@ impl Engine {
     }
 
     /// Kind 2: the first redirect.
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_redirect(
         &self,
         segment: &Segment,
@@ -269,6 +251,8 @@ impl Engine {
         self.say_once(SAID_REDIRECT, "redirect", &line);
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_refused(&self, segment: &Segment, sizing: &Sizing<'_>, situation: &Situation) {
         let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
         let command = self.command();
@@ -283,6 +267,8 @@ impl Engine {
     }
 
     /// Kind 3: it does not fit and cannot be moved.
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_overflow(
         &self,
         segment: &Segment,
@@ -342,6 +328,8 @@ impl Engine {
     }
 
     /// A target that cannot be used at all.
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_unusable(&self, index: usize, unusable: Unusable) {
         let Some(spec) = self.config.targets.get(index) else { return };
         // Of the built-in ones one may well be missing; that is told only when none is left.
@@ -358,6 +346,8 @@ impl Engine {
         self.say_once(SAID_TARGET + (index as u32).min(7), what.as_str(), &line);
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_no_fallocate(&self, index: usize) {
         let Some(spec) = self.config.targets.get(index) else { return };
         let line = message::line(format_args!(
@@ -370,6 +360,8 @@ impl Engine {
     }
 
     /// The last process that used the guarded directory ends.
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_farewell(&self, sum: &Totals) {
         if sum.redirected == 0 && sum.unsaved == 0 {
             return;
@@ -380,110 +372,8 @@ impl Engine {
         }
         if self.logs_ends() {
             let text = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
-            self.outlet.log(self.event("summary").bytes("text", text).finish().as_str());
+            self.log_summary(text);
         }
-    }
-
-    pub(super) fn log_created(&self, segment: &Segment) {
-        if !self.logs_all() {
-            return;
-        }
-        let event = self.named(self.event("create"), segment).word("call", segment.origin.word());
-        self.outlet.log(event.finish().as_str());
-    }
-
-    fn named(&self, event: Event, segment: &Segment) -> Event {
-        let event =
-            event.bytes("seg", &segment.name).number("dev", segment.identity.dev).number("ino", segment.identity.ino);
-        match segment.place {
-            Place::Guard => event.word("where", "guard"),
-            Place::Target(index) => match self.config.targets.get(index as usize) {
-                Some(spec) => event.word("where", "target").bytes("target", spec.path.to_bytes()),
-                None => event.word("where", "target"),
-            },
-        }
-    }
-
-    pub(super) fn log_sized(
-        &self,
-        segment: &Segment,
-        sizing: &Sizing<'_>,
-        situation: &Situation,
-        decision: &str,
-        cause: &str,
-        why: &str,
-    ) {
-        let wanted = if matches!(decision, "refuse" | "overflow") { self.logs_ends() } else { self.logs_all() };
-        if !wanted {
-            return;
-        }
-        let mut event = self
-            .named(self.event("size"), segment)
-            .word("call", sizing.call)
-            .number("bytes", sizing.bytes)
-            .number("before", segment.promised)
-            .word("decision", decision)
-            .number("used", situation.used)
-            .number("free", situation.free)
-            .number("promised", situation.promised)
-            .maybe("capacity", situation.capacity)
-            .number("budget", situation.budget)
-            .maybe("memory", situation.memory)
-            .number("redirected", self.redirected_now())
-            .number("demand", self.demand_peak());
-        if !cause.is_empty() {
-            event = event.word("cause", cause);
-        }
-        if !why.is_empty() {
-            event = event.word("why", why);
-        }
-        self.outlet.log(event.finish().as_str());
-    }
-
-    /// A name went, in a process that takes part.
-    pub fn log_unlinked(&self, guard: usize, name: &[u8]) {
-        if !self.logs_all() || !self.is_touched() || !self.is_here() {
-            return;
-        }
-        let event = self.event("unlink").bytes("seg", name).bytes("guard", self.guard_path(guard).to_bytes());
-        self.outlet.log(event.finish().as_str());
-    }
-
-    /// A child of this process ended by a signal that may have to do with memory.
-    pub fn log_child(&self, pid: i32, signal: i32) {
-        if !self.logs_ends() || !self.is_here() {
-            return;
-        }
-        let event = self.event("child").number("child", pid as u64).number("signal", signal as u64);
-        self.outlet.log(event.finish().as_str());
-    }
-
-    pub(super) fn log_end(&self) {
-        if !self.logs_ends() {
-            return;
-        }
-        let mut event = self.event("exit");
-        if let Some(books) = super::patiently(&self.books) {
-            let record = &books.record;
-            event = event
-                .number("created", record.created)
-                .number("redirected", record.redirected)
-                .number("refused", record.refused)
-                .number("unsaved", record.unsaved)
-                .number("tmpfs_peak", record.tmpfs_peak)
-                .number("redirected_peak", record.redirected_peak)
-                .number("demand_peak", record.demand_peak);
-        }
-        self.outlet.log(event.finish().as_str());
-    }
-}
-
-/// The path of the running program; empty when /proc cannot be read.
-fn executable() -> arrayvec::ArrayVec<u8, 256> {
-    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 256];
-    match rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self/exe", &mut buffer) {
-        Ok((path, _)) => path.iter().copied().collect(),
-        Err(_) => arrayvec::ArrayVec::new(),
     }
 }
 
@@ -501,7 +391,7 @@ fn level_name(number: usize) -> Text<24> {
     name
 }
 
-fn mode_word(mode: Mode) -> &'static str {
+pub(super) fn mode_word(mode: Mode) -> &'static str {
     match mode {
         Mode::Redirect => "redirect",
         Mode::Observe => "observe",
