@@ -269,6 +269,15 @@ impl Engine {
         let Some(spec) = self.config.targets.get(index as usize) else { return Ok(()) };
         let cause = Cause::Room;
         let kind = names::kind(&segment.name);
+        // Given away since it was created (fchown): attachers follow a link only to a file of the same owner.
+        if sizing.stat.st_nlink > 0 && sizing.stat.st_uid != rustix::process::geteuid().as_raw() {
+            let ours = link::read(guard.fd(), &segment.name, &self.config.targets);
+            if ours.is_some_and(|link| link.name == segment.target_name) {
+                let owner = Some(Uid::from_raw(sizing.stat.st_uid));
+                let flags = fs::AtFlags::SYMLINK_NOFOLLOW;
+                let _ = fs::chownat(guard.fd(), segment.name.as_slice(), owner, None, flags);
+            }
+        }
         if let Ok(directory) = Directory::open(&spec.path, guard.identity) {
             let fits = !self.refuses(&directory, index as usize, kind, sizing.bytes, guard);
             let taken = (sizing.stat.st_blocks as u64).saturating_mul(512).min(sizing.bytes);
