@@ -90,7 +90,9 @@ impl Patient {
     fn look(root: &Root, args: &Args) -> Patient {
         let environment = root.environment();
         let mounts = mounts::parse(&root.text("proc/self/mountinfo").unwrap_or_default());
-        let config = Config::from_environ(environment.entries());
+        // SHMGUARD_LIB is this command's own (`shmguard path`), not one of the library's.
+        let own = format!("{}=", crate::path::VARIABLE);
+        let config = Config::from_environ(environment.entries().filter(|entry| !entry.starts_with(own.as_bytes())));
         let memory = facts::Memory::look(root);
         let path =
             config.guards.first().map_or(Path::new("/dev/shm"), |guard| Path::new(OsStr::from_bytes(guard.to_bytes())));
