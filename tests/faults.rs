@@ -135,11 +135,7 @@ fn a_process_killed_at_any_moment_leaves_a_name_that_can_be_opened() {
                 // A temporary name of the library may be left; it is collected later. Not here, where it would count.
                 for name in left_in(Path::new("/dev/shm")) {
                     let path = Path::new("/dev/shm").join(name);
-                    assert!(
-                        fs::symlink_metadata(&path).expect("an entry").is_symlink(),
-                        "{inject}: {}",
-                        path.display()
-                    );
+                    assert!(path.to_string_lossy().contains("/.shmguard-"), "{inject}: {}", path.display());
                     fs::remove_file(path).expect("remove");
                 }
             }
