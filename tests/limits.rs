@@ -407,3 +407,64 @@ fn names_known_to_be_sparse_are_not_reserved() {
         }
     });
 }
+
+#[test]
+fn names_to_be_kept_are_not_reserved() {
+    house("size=64m", |house| {
+        let run = |name: &str| house.program("untouched").arg(name).number(32 * MIB).env("SHMGUARD_KEEP", "kept*");
+        for (name, reserved) in [("kept-1", false), ("other", true)] {
+            let mut run = run(name).start();
+            run.line("sized");
+            assert_eq!(house.shm_used() >= 32 * MIB, reserved, "{name}: {} bytes held", house.shm_used());
+            run.go_on();
+            run.wait().well();
+        }
+    });
+}
+
+#[test]
+fn what_is_large_beside_the_machine_is_not_reserved() {
+    // At most 1 GiB: the rest of such a segment may never be used, and its pages are memory of the machine.
+    house("size=4g", |house| {
+        let mut run = house.program("untouched").arg("/large").number(1100 * MIB).start();
+        run.line("sized");
+        assert!(house.shm_used() < MIB, "{} bytes held", house.shm_used());
+        drop(run); // it is not to touch all that
+    });
+}
+
+#[test]
+fn where_there_is_a_gpu_half_is_left_to_what_gets_pinned() {
+    for device in ["nvidiactl", "kfd"] {
+        house("", |house| {
+            house.own_dev();
+            fs::create_dir("/dev/shm").expect("a directory");
+            house.mount_shm("size=64m");
+            let places = |house: &House| {
+                let found = places(house, house.target().to_str().expect("plain"), None, &[24 * MIB, 24 * MIB]);
+                found.into_values().collect::<Vec<_>>()
+            };
+            let (shm, target) = (PathBuf::from("/dev/shm"), house.target());
+            assert_eq!(places(house), [shm.clone(), shm.clone()], "48 of 64 MiB fit where there is none");
+            harness::tool("mknod", &[&format!("/dev/{device}"), "c", "1", "3"], "apt-get install coreutils");
+            assert_eq!(places(house), [shm.clone(), target], "{device}");
+            // What gets pinned may use the other half.
+            let mut pinned = house.program("untouched").arg("nccl-x").number(48 * MIB).start();
+            pinned.line("sized");
+            assert_eq!(whereabouts()["nccl-x"], shm);
+            pinned.go_on();
+            pinned.wait().well();
+        });
+    }
+}
+
+#[test]
+fn what_may_be_mapped_for_execution_does_not_go_where_that_is_forbidden() {
+    house("size=8m", |house| {
+        let noexec = house.tmpfs("noexec", "size=100m,noexec");
+        let targets = format!("{}:{}", noexec.display(), house.target().display());
+        let outcome = house.program("mappings").number(SEGMENT).env("SHMGUARD_REDIRECT", targets).output().well();
+        assert!(outcome.stdout.contains("ran: 42\n"), "{outcome}");
+        house.nothing_left();
+    });
+}

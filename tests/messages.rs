@@ -81,6 +81,21 @@ fn the_last_words_tell_the_peak_and_the_size_that_would_have_done() {
 }
 
 #[test]
+fn the_peak_of_several_processes_is_their_sum() {
+    // 4 processes have 16 MiB each at the same time, made in no time; nobody asks for anything while they have it.
+    house("size=8m", |house| {
+        let mut run = many(house).arg("wait").start();
+        run.line("all there");
+        run.go_on();
+        let outcome = run.wait().well();
+        let line = outcome.said_once(&["peak"]);
+        let size = line.split("--shm-size=").nth(1).and_then(|rest| rest.split('m').next()).expect("a size");
+        let mib: u64 = size.parse().expect("so many MiB");
+        assert!((64..=128).contains(&mib), "64 MiB were wanted at once: {line}");
+    });
+}
+
+#[test]
 fn the_advice_is_never_smaller_than_what_there_is() {
     // 4 of 8 MiB are used by somebody else, and two segments of 2 MiB do not fit beside them under the budget.
     house("size=8m", |house| {

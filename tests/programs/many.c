@@ -1,4 +1,5 @@
-/* Many segments alive at once, by several workers: many WORKERS COUNT BYTES. Every second one is unlinked at once, as
+/* Many segments alive at once, by several workers: many WORKERS COUNT BYTES [wait]. wait: the parent says "all there" and
+ * waits while they are. Every second one is unlinked at once, as
  * PyTorch does; each worker keeps all of its own until all workers have written theirs, then every byte is checked. */
 #include "check.h"
 
@@ -45,6 +46,8 @@ int main(int argc, char **argv) {
     char c;
     for (int w = 0; w < workers; w++)
         CHECK(read(arrived[0], &c, 1) == 1); /* end of file here: a worker died */
+    if (argc > 4)
+        say_and_wait("all there");
     CHECK(close(all_there[1]) == 0);
     for (int w = 0; w < workers; w++)
         reap(pids[w]);
