@@ -190,6 +190,8 @@ pub struct Now {
     pub memory: MemoryRoom,
     /// Highest values that the ledger has of this run of the guard; zero when there is no ledger.
     pub peak: Process,
+    /// Processes of those asked that have the library mapped.
+    pub with_library: Vec<i32>,
     /// Processes of those asked that could not be looked at (other users').
     pub unseen: usize,
     /// Milliseconds since 1970.
@@ -284,6 +286,7 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
         segments,
         memory: memory(),
         peak: knowledge.peak,
+        with_library,
         unseen,
         at_ms: wall_ms(),
     })

@@ -28,6 +28,10 @@ pub fn state_places(config: &Config) -> Vec<PathBuf> {
     };
     for own in [&config.run, &config.state].into_iter().flatten() {
         add(PathBuf::from(OsString::from_vec(own.to_bytes().to_vec())));
+        if config.run.is_some() {
+            // Within a run its own books are the ones that count.
+            return places;
+        }
     }
     if config.state.is_none() {
         let users = fs::read_dir("/run/user").into_iter().flatten().flatten();

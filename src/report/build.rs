@@ -1,0 +1,403 @@
+//! Makes a summary of events: peaks, programs, largest segments, and demand over time.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use shmguard_core::ledger::Process;
+use shmguard_core::policy::suggested_capacity;
+
+use super::log::{Event, Sample, Size, What, Who};
+use super::summary::{Large, Point, Program, Summary, Target, Timeline, Warning};
+
+/// Large segments that are named in a summary.
+const LARGEST: usize = 10;
+/// Warnings that are kept.
+const WARNINGS: usize = 1000;
+
+/// A summary in the making. Events must come in the order of time.
+#[derive(Default)]
+pub struct Builder {
+    /// What is known so far; the caller may add what it knows better.
+    pub summary: Summary,
+    first: Option<f64>,
+    last: f64,
+    processes: HashSet<(i64, u64)>,
+    programs: HashMap<String, Program>,
+    by_process: HashSet<(String, i64, u64)>,
+    names: HashMap<Box<str>, i64>,
+    sized: HashSet<(u64, u64, Box<str>)>,
+    from_events: Timeline,
+    from_samples: Timeline,
+    has_samples: bool,
+    lives: Lives,
+    /// Ends that parents learnt of: (time, child, signal).
+    pub children: Vec<(f64, i64, i32)>,
+    /// Sizings that did not fit and stayed, or were refused: (time, process, segment, bytes, used, why).
+    pub overflows: Vec<(f64, Who, Box<str>, u64, u64, Box<str>)>,
+    commands: HashMap<i64, String>,
+}
+
+/// Which program's segments live, from sizings alone: no event tells when a segment ends, so the oldest are taken to end
+/// first, as many as it takes for the sum to be what the kernel says is there.
+#[derive(Default)]
+struct Lives {
+    queue: VecDeque<(String, u64)>,
+    sum: u64,
+}
+
+impl Lives {
+    fn add(&mut self, program: &str, bytes: u64) {
+        self.sum = self.sum.saturating_add(bytes);
+        self.queue.push_back((program.to_owned(), bytes));
+    }
+
+    fn shrink_to(&mut self, total: u64) {
+        while self.sum > total {
+            let over = self.sum - total;
+            let Some((_, bytes)) = self.queue.front_mut() else { break };
+            let gone = over.min(*bytes);
+            *bytes -= gone;
+            self.sum -= gone;
+            if *bytes == 0 {
+                self.queue.pop_front();
+            }
+        }
+    }
+
+    fn by_program(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (program, bytes) in &self.queue {
+            *sums.entry(program.clone()).or_insert(0) += bytes;
+        }
+        sums
+    }
+}
+
+impl Builder {
+    /// Seconds from the first event on.
+    fn since(&self, t: f64) -> f64 {
+        // Microseconds are what the log has.
+        ((t - self.first.unwrap_or(t)) * 1e6).round() / 1e6
+    }
+
+    /// Takes the next event.
+    pub fn event(&mut self, event: &Event) {
+        self.first.get_or_insert(event.t);
+        self.last = self.last.max(event.t);
+        let is_run = matches!(event.what, What::Run { .. } | What::Sample(_) | What::End { .. });
+        if !is_run {
+            self.commands.insert(event.who.pid, event.who.command.to_string());
+        }
+        match &event.what {
+            What::Start { guard, capacity, budget, targets } => {
+                self.processes.insert((event.who.pid, event.who.start));
+                if self.summary.guard.path.is_empty() {
+                    self.summary.guard.path.clone_from(guard);
+                }
+                let known = &mut self.summary.guard;
+                known.capacity_bytes = known.capacity_bytes.or(*capacity);
+                known.budget_bytes = known.budget_bytes.or(*budget);
+                for path in targets {
+                    self.target(path);
+                }
+            }
+            What::Create { name } => {
+                self.summary.segments.created += 1;
+                if !name.is_empty() {
+                    *self.names.entry(name.clone()).or_insert(0) += 1;
+                }
+            }
+            What::Size(size) => self.size(event, size),
+            What::Unlink { name } => {
+                self.names.remove(name);
+            }
+            What::Warn { kind, text } => {
+                let warning = Warning {
+                    at_s: self.since(event.t),
+                    pid: event.who.pid,
+                    command: event.who.command.to_string(),
+                    what: kind.to_string(),
+                    text: text.to_string(),
+                };
+                if self.summary.warnings.len() < WARNINGS {
+                    self.summary.warnings.push(warning);
+                }
+            }
+            What::Child { pid, signal } => self.children.push((self.since(event.t), *pid, *signal)),
+            What::Exit { tmpfs, redirected, demand } => {
+                let at = self.since(event.t);
+                self.peak(*tmpfs, *redirected, *demand, at);
+            }
+            What::Run { command } => self.summary.command.clone_from(command),
+            What::Sample(sample) => self.sample(event.t, sample),
+            What::End { exit, signal } => (self.summary.exit, self.summary.signal) = (*exit, *signal),
+        }
+    }
+
+    fn size(&mut self, event: &Event, size: &Size) {
+        let at = self.since(event.t);
+        let command = event.who.command.to_string();
+        let fresh = self.sized.insert((size.file.0, size.file.1, size.name.clone()));
+        let growth = if fresh { size.bytes } else { size.bytes.saturating_sub(size.before) };
+        let program = self.programs.entry(command.clone()).or_default();
+        program.segments += u64::from(fresh);
+        program.bytes = program.bytes.saturating_add(growth);
+        if self.by_process.insert((command.clone(), event.who.pid, event.who.start)) {
+            program.processes += 1;
+        }
+        let redirected_before =
+            size.redirected.unwrap_or_else(|| size.demand.saturating_sub(size.used.saturating_add(size.promised)));
+        let mut point = Point {
+            t_s: at,
+            tmpfs_bytes: size.used,
+            promised_bytes: size.promised,
+            redirected_bytes: redirected_before,
+            programs: BTreeMap::new(),
+        };
+        match &*size.decision {
+            "redirect" => {
+                self.summary.segments.redirected += u64::from(fresh);
+                point.redirected_bytes = point.redirected_bytes.saturating_add(growth);
+                if let Some(path) = &size.target {
+                    self.target(path);
+                }
+            }
+            "refuse" => self.summary.segments.refused += 1,
+            decision => {
+                // What is reserved is in use at once, what is not is promised: the sum is the same.
+                point.promised_bytes = point.promised_bytes.saturating_add(growth);
+                if decision == "overflow" {
+                    self.summary.segments.unsaved += 1;
+                }
+            }
+        }
+        if matches!(&*size.decision, "refuse" | "overflow") {
+            let name = size.name.clone();
+            self.overflows.push((at, event.who.clone(), name, size.bytes, size.used, size.why.clone()));
+        }
+        if &*size.decision != "refuse" {
+            self.lives.shrink_to(point.demand().saturating_sub(growth));
+            self.lives.add(&command, growth);
+            self.large(Large {
+                name: size.name.to_string(),
+                bytes: size.bytes,
+                pid: event.who.pid,
+                command,
+                place: size.target.clone().unwrap_or_else(|| "guard".to_owned()),
+                at_s: at,
+            });
+        }
+        point.programs = self.lives.by_program();
+        self.peak(point.tmpfs_bytes, 0, point.demand(), at);
+        if size.redirected.is_some() {
+            self.peak(0, point.redirected_bytes, 0, at);
+        }
+        self.from_events.push(point);
+    }
+
+    /// Everything at one moment, measured by `run`.
+    pub fn sample(&mut self, t: f64, sample: &Sample) {
+        self.first.get_or_insert(t);
+        self.last = self.last.max(t);
+        self.has_samples = true;
+        let at = self.since(t);
+        let point = Point {
+            t_s: at,
+            tmpfs_bytes: sample.used,
+            promised_bytes: sample.promised,
+            redirected_bytes: sample.redirected,
+            programs: sample.programs.clone(),
+        };
+        self.peak(sample.used, sample.redirected, point.demand(), at);
+        let peak = &mut self.summary.peak;
+        peak.memfd_bytes = peak.memfd_bytes.max(sample.memfd);
+        peak.anonymous_bytes = peak.anonymous_bytes.max(sample.anonymous);
+        peak.sysv_bytes = peak.sysv_bytes.max(sample.sysv);
+        self.from_samples.push(point);
+    }
+
+    /// A large segment that was seen.
+    pub fn large(&mut self, large: Large) {
+        let all = &mut self.summary.largest;
+        if all.len() >= LARGEST && all.last().is_some_and(|least| least.bytes >= large.bytes) {
+            return;
+        }
+        if let Some(known) = all.iter_mut().find(|known| known.name == large.name && known.pid == large.pid) {
+            if large.bytes > known.bytes {
+                *known = large;
+            }
+        } else {
+            all.push(large);
+        }
+        all.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.at_s.total_cmp(&b.at_s)));
+        all.truncate(LARGEST);
+    }
+
+    /// What the ledger summed up.
+    pub fn totals(&mut self, totals: &Process, targets: &[String]) {
+        let at = if totals.demand_peak_ms > 0 { self.since(totals.demand_peak_ms as f64 / 1000.0) } else { 0.0 };
+        self.peak(totals.tmpfs_peak, totals.redirected_peak, totals.demand_peak, at);
+        let segments = &mut self.summary.segments;
+        segments.created = segments.created.max(totals.created);
+        segments.redirected = segments.redirected.max(totals.redirected);
+        segments.refused = segments.refused.max(totals.refused);
+        segments.unsaved = segments.unsaved.max(totals.unsaved);
+        self.summary.processes = self.summary.processes.max(totals.processes);
+        for (index, (path, peak)) in targets.iter().zip(totals.target_peaks).enumerate() {
+            let target = self.target(path);
+            target.peak_bytes = target.peak_bytes.max(peak);
+            if target.kind.is_empty() && totals.ram_targets & (1 << index) != 0 {
+                "ram".clone_into(&mut target.kind);
+            }
+        }
+        let guard = &mut self.summary.guard;
+        guard.capacity_bytes = guard.capacity_bytes.or((totals.capacity > 0).then_some(totals.capacity));
+        guard.budget_bytes = guard.budget_bytes.or((totals.budget > 0).then_some(totals.budget));
+    }
+
+    /// The entry of a target.
+    pub fn target(&mut self, path: &str) -> &mut Target {
+        let all = &mut self.summary.targets;
+        let index = all.iter().position(|target| target.path == path).unwrap_or_else(|| {
+            all.push(Target { path: path.to_owned(), ..Target::default() });
+            all.len() - 1
+        });
+        &mut all[index]
+    }
+
+    /// A program as the ledger had it, where there is no log.
+    pub fn add_program(&mut self, command: &str, segments: u64, bytes: u64) {
+        let program = self.programs.entry(command.to_owned()).or_default();
+        program.processes += 1;
+        program.segments = program.segments.saturating_add(segments);
+        program.bytes = program.bytes.saturating_add(bytes);
+    }
+
+    /// Deaths as parents learnt of them, for a report without a run.
+    pub fn deaths_from_log(&mut self) {
+        for (at_s, pid, signal) in std::mem::take(&mut self.children) {
+            let overflow = self.overflows.iter().rev().find(|overflow| overflow.1.pid == pid);
+            let segment = overflow.map(|overflow| overflow.2.to_string());
+            let cause = if segment.is_some() { "bytes" } else { "unknown" }.to_owned();
+            let command = self.commands.get(&pid).cloned().unwrap_or_default();
+            self.summary.deaths.push(super::summary::Death { at_s, pid, command, signal, cause, segment });
+        }
+    }
+
+    /// The command of a process that wrote events.
+    pub fn command_of(&self, pid: i64) -> Option<&str> {
+        self.commands.get(&pid).map(String::as_str)
+    }
+
+    fn peak(&mut self, tmpfs: u64, redirected: u64, demand: u64, at: f64) {
+        let peak = &mut self.summary.peak;
+        peak.tmpfs_bytes = peak.tmpfs_bytes.max(tmpfs);
+        peak.redirected_bytes = peak.redirected_bytes.max(redirected);
+        if demand > peak.demand_bytes {
+            peak.demand_bytes = demand;
+            peak.demand_at_s = Some(at.max(0.0));
+        }
+    }
+
+    /// The summary. Durations and leaks are those of the log unless the caller has set them.
+    pub fn finish(mut self) -> Summary {
+        let points = if self.has_samples { self.from_samples } else { self.from_events }.into_points();
+        let mut summary = self.summary;
+        summary.started_s = self.first.unwrap_or(0.0);
+        if summary.duration_s == 0.0 {
+            summary.duration_s = ((self.last - self.first.unwrap_or(self.last)) * 1000.0).round() / 1000.0;
+        }
+        summary.processes = summary.processes.max(self.processes.len() as u64);
+        for point in &points {
+            for (command, bytes) in &point.programs {
+                let program = self.programs.entry(command.clone()).or_default();
+                program.peak_bytes = program.peak_bytes.max(*bytes);
+            }
+        }
+        summary.programs = self.programs.into_iter().map(|(command, program)| Program { command, ..program }).collect();
+        summary.programs.sort_by(|a, b| {
+            b.peak_bytes.cmp(&a.peak_bytes).then(b.bytes.cmp(&a.bytes)).then_with(|| a.command.cmp(&b.command))
+        });
+        if summary.segments.leaked == 0 && summary.exit.is_none() && summary.signal.is_none() {
+            summary.segments.leaked = self.names.len() as u64;
+        }
+        for target in &mut summary.targets {
+            if target.kind.is_empty() {
+                target.kind = kind(&target.path);
+            }
+        }
+        if summary.command.is_empty() {
+            summary.command = summary.programs.iter().map(|program| program.command.clone()).collect();
+        }
+        const MIB: u64 = 1 << 20;
+        summary.suggested_shm_size = suggested_capacity(summary.peak.demand_bytes).div_ceil(MIB) * MIB;
+        summary.timeline = points;
+        summary
+    }
+}
+
+/// What a target is made of, looked at now.
+fn kind(path: &str) -> String {
+    let Ok(path) = std::ffi::CString::new(path) else { return "unknown".to_owned() };
+    shmguard_core::target::Directory::open(&path, Default::default())
+        .map_or_else(|_| "unknown".to_owned(), |directory| directory.medium.word().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn event(t: f64, command: &str, what: What) -> Event {
+        Event { t, who: Who { pid: 1, start: 1, command: Arc::from(command) }, what }
+    }
+
+    fn size(name: &str, bytes: u64, decision: &str, used: u64, redirected: u64) -> What {
+        What::Size(Box::new(Size {
+            name: name.into(),
+            file: (1, name.len() as u64),
+            target: (decision == "redirect").then(|| "/t".to_owned()),
+            bytes,
+            before: 0,
+            decision: decision.into(),
+            used,
+            promised: 0,
+            redirected: Some(redirected),
+            demand: 0,
+            why: "".into(),
+        }))
+    }
+
+    #[test]
+    fn demand_is_what_was_there_and_what_was_asked_for() {
+        let mut builder = Builder::default();
+        builder.event(&event(100.0, "a", size("x", 40, "keep", 0, 0)));
+        builder.event(&event(101.0, "b", size("xy", 50, "redirect", 40, 0)));
+        builder.event(&event(102.0, "b", size("xyz", 10, "keep", 5, 50)));
+        builder.event(&event(103.0, "b", size("xyzz", 999, "refuse", 5, 50)));
+        let summary = builder.finish();
+        assert_eq!(summary.peak.demand_bytes, 90);
+        assert_eq!(summary.peak.demand_at_s, Some(1.0));
+        assert_eq!((summary.peak.tmpfs_bytes, summary.peak.redirected_bytes), (40, 50));
+        assert_eq!((summary.segments.redirected, summary.segments.refused), (1, 1));
+        let programs: Vec<_> = summary.timeline.iter().map(|point| point.programs.clone()).collect();
+        assert_eq!(programs[1], BTreeMap::from([("a".to_owned(), 40), ("b".to_owned(), 50)]));
+        // 35 bytes went meanwhile: the oldest segment's.
+        assert_eq!(programs[2], BTreeMap::from([("a".to_owned(), 5), ("b".to_owned(), 60)]));
+        assert_eq!(summary.duration_s, 3.0);
+    }
+
+    #[test]
+    fn names_that_were_not_removed_are_leaks() {
+        let mut builder = Builder::default();
+        for (t, what) in [
+            (1.0, What::Create { name: "kept".into() }),
+            (2.0, What::Create { name: "removed".into() }),
+            (3.0, What::Unlink { name: "removed".into() }),
+            (4.0, What::Create { name: "".into() }),
+        ] {
+            builder.event(&event(t, "a", what));
+        }
+        let summary = builder.finish();
+        assert_eq!((summary.segments.created, summary.segments.leaked), (3, 1));
+    }
+}

@@ -1,0 +1,251 @@
+//! The end of a run: everything that was seen becomes one summary, and at most ten lines of it go to standard error.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use shmguard_core::ledger::Process;
+use shmguard_core::size::Human;
+
+use super::deaths::Ended;
+use super::watch::Watch;
+use super::{explain, Setting};
+use crate::now::{self, Now, Place, Whose};
+use crate::report::build::Builder;
+use crate::report::log::{self, Event, What, Who};
+use crate::report::summary::{Memory, Summary};
+
+/// Lines that a summary has at most.
+const MOST_LINES: usize = 10;
+
+/// Puts together what the watch, the ledger and the log know. Removes the run's directory.
+pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summary {
+    let duration = watch.duration();
+    let survivors = now::descendants(std::process::id() as i32);
+    let after = now::look(watch.config(), 0, &Whose::Of(survivors.get(1..).unwrap_or(&[]))).ok();
+    let mut events = read_log(setting, watch.started);
+    let created: HashSet<String> = events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Create { name } => Some(name.to_string()),
+            _ => None,
+        })
+        .collect();
+    let who = Who { pid: i64::from(std::process::id()), start: 0, command: "shmguard".into() };
+    let begin = What::Run { command: watch.command.clone() };
+    events.push(Event { t: watch.started, who, what: begin });
+    events.append(&mut watch.samples);
+    events.sort_by(|a, b| a.t.total_cmp(&b.t));
+
+    let mut builder = Builder::default();
+    let paths = watch.target_paths();
+    for (path, (kind, peak)) in paths.iter().zip(watch.target_kinds.iter().zip(&watch.target_peaks)) {
+        let target = builder.target(path);
+        (target.kind, target.peak_bytes) = (kind.clone(), *peak);
+    }
+    builder.summary.guard.path =
+        watch.config().guards.first().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+    builder.summary.guard.capacity_bytes = watch.evidence.capacity;
+    builder.summary.guard.budget_bytes = watch.evidence.capacity.map(|capacity| watch.config().budget_bytes(capacity));
+    for event in &events {
+        builder.event(event);
+    }
+    for large in std::mem::take(&mut watch.large) {
+        builder.large(large);
+    }
+    if let Some(now) = after.as_ref().or(watch.last.as_ref()) {
+        builder.totals(&totals(&watch, now), &paths);
+    }
+    if !setting.whole_log {
+        add_programs(&mut builder, &watch);
+    }
+    let summary = &mut builder.summary;
+    match ended {
+        Ended::Status(status) => summary.exit = Some(*status),
+        Ended::Signal(signal) => summary.signal = Some(*signal),
+    }
+    summary.duration_s = (duration.as_secs_f64() * 1000.0).round() / 1000.0;
+    summary.without_library = std::mem::take(&mut watch.without);
+    if let Some(now) = &after {
+        summary.segments.leaked = leaked(&watch, now, &created);
+    }
+    let memory = now::memory();
+    let kills = super::evidence::oom_kills().zip(watch.evidence.oom_kills_before);
+    summary.memory = Memory {
+        cgroup_limit_bytes: memory.cgroup.map(|cgroup| cgroup.limit),
+        cgroup_room_bytes: memory.cgroup.map(|cgroup| cgroup.room),
+        available_bytes: memory.available,
+        oom_kills: kills.map_or(0, |(now, before)| now.saturating_sub(before)),
+    };
+    explain::explain(&mut builder, &watch, ended);
+    if let Some(directory) = setting.directory.take() {
+        // What is left there is nobody's: processes that outlive CMD account for themselves from now on.
+        let _ = directory.close();
+    }
+    builder.finish()
+}
+
+/// The events of this run; empty when there is no log.
+fn read_log(setting: &Setting, started: f64) -> Vec<Event> {
+    let Some(directory) = &setting.log else { return Vec::new() };
+    let Ok(log) = log::read(directory, |_, _| {}) else { return Vec::new() };
+    // A log directory of the user's own may hold earlier runs. The clock of the watch has milliseconds.
+    log.events.into_iter().filter(|event| event.t >= started - 0.002).collect()
+}
+
+/// Sums over all processes, ended or not.
+fn totals(watch: &Watch, now: &Now) -> Process {
+    let mut sum = Process::default();
+    for ledger in watch.ledgers(now.identity) {
+        sum.fold(&ledger.ended());
+        for record in ledger.processes() {
+            sum.fold(&record);
+        }
+    }
+    sum
+}
+
+/// Programs as the ledger had them, where there is no log.
+fn add_programs(builder: &mut Builder, watch: &Watch) {
+    for (record, segments) in watch.records.values() {
+        let command = String::from_utf8_lossy(&record.command).into_owned();
+        builder.add_program(&command, record.created, record.bytes_created);
+        for segment in segments {
+            let target = (segment.place as usize).checked_sub(1).and_then(|index| watch.config().targets.get(index));
+            builder.large(crate::report::summary::Large {
+                name: String::from_utf8_lossy(&segment.name).into_owned(),
+                bytes: segment.promised,
+                pid: record.pid as i64,
+                command: command.clone(),
+                place: target.map_or_else(|| "guard".to_owned(), |spec| spec.path.to_string_lossy().into_owned()),
+                at_s: (segment.created_ms as f64 / 1000.0 - watch.started).max(0.0),
+            });
+        }
+    }
+}
+
+/// Names in the guard that this run made, that were not there before, and that no living process of the run holds.
+fn leaked(watch: &Watch, now: &Now, created: &HashSet<String>) -> u64 {
+    let recorded: HashSet<(u64, u64)> = watch
+        .records
+        .values()
+        .flat_map(|(_, segments)| segments.iter().map(|segment| (segment.dev, segment.ino)))
+        .collect();
+    let left = now.segments.iter().filter(|segment| {
+        segment.named
+            && matches!(segment.place, Place::Guard | Place::Target(_))
+            && segment.holders.is_empty()
+            && !watch.evidence.names_before.contains(&segment.name)
+            && (recorded.contains(&(segment.identity.dev, segment.identity.ino)) || created.contains(&segment.name))
+    });
+    left.count() as u64
+}
+
+/// The summary for a person, fit for a bug report.
+pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
+    let mut lines = Vec::new();
+    let how = match (summary.exit, summary.signal) {
+        (_, Some(signal)) => format!("was ended by {}", super::signal_name(signal)),
+        (Some(status), _) => format!("ended with status {status}"),
+        _ => "ended".to_owned(),
+    };
+    let command = shorten(&summary.command.join(" "), 60);
+    let peak = &summary.peak;
+    let used = peak.demand_bytes > 0 || summary.segments.created > 0;
+    let head = format!("{command} {how} after {:.1} s", summary.duration_s);
+    if used {
+        lines.push(format!("{head}; {} processes used shared memory", summary.processes));
+    } else {
+        lines.push(format!("{head}; {} was not used", summary.guard.path));
+    }
+    lines.extend(summary.explanation.iter().take(3).cloned());
+    if used {
+        let size = match summary.guard.capacity_bytes {
+            Some(capacity) => {
+                format!("{} large, budget {}", Human(capacity), Human(summary.guard.budget_bytes.unwrap_or(capacity)))
+            }
+            None => "no limit".to_owned(),
+        };
+        let mut line = format!(
+            "peak demand {}: {} in {} ({size})",
+            Human(peak.demand_bytes),
+            Human(peak.tmpfs_bytes),
+            summary.guard.path
+        );
+        let targets = crate::report::text::targets(summary);
+        if !targets.is_empty() {
+            line.push_str(&format!(", {} redirected to {targets}", Human(peak.redirected_bytes)));
+        }
+        lines.push(line);
+        lines.push(crate::report::text::segments(summary));
+        lines.push(format!("by program: {}", crate::report::text::programs(summary, 3)));
+        if let Some(first) = summary.warnings.first() {
+            let text = first.text.strip_prefix("shmguard: ").unwrap_or(&first.text);
+            lines.push(format!("{} warnings, the first: {}", summary.warnings.len(), shorten(text, 120)));
+        }
+        lines.push(crate::report::text::advice(summary));
+        lines.push(crate::report::text::caution(summary));
+    }
+    let others = peak.memfd_bytes + peak.anonymous_bytes + peak.sysv_bytes;
+    if others > 1 << 20 && lines.len() < MOST_LINES {
+        lines.push(format!(
+            "memory shared by other means, peaks: memfd {}, anonymous {}, System V {}",
+            Human(peak.memfd_bytes),
+            Human(peak.anonymous_bytes),
+            Human(peak.sysv_bytes)
+        ));
+    }
+    if let Some(without) = summary.without_library.first().filter(|_| lines.len() < MOST_LINES) {
+        let more = summary.without_library.len() - 1;
+        let more = if more > 0 { format!(", and {more} more programs") } else { String::new() };
+        lines.push(format!("without the library: {} ({}){more}", without.program, without.reason));
+    }
+    if let Some(path) = report.filter(|_| lines.len() < MOST_LINES) {
+        lines.push(format!("report: {}", path.display()));
+    }
+    lines.truncate(MOST_LINES);
+    lines.iter().map(|line| format!("shmguard: {}\n", printable(line))).collect()
+}
+
+/// The beginning of a text.
+fn shorten(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 3).chain("...".chars()).collect()
+}
+
+/// One line whatever somebody's names contain.
+fn printable(line: &str) -> String {
+    line.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::summary::{Death, Program, Warning};
+
+    #[test]
+    fn never_more_than_ten_lines() {
+        let mut summary = Summary {
+            command: vec!["x\ny".repeat(100)],
+            signal: Some(7),
+            explanation: vec!["because".to_owned(); 9],
+            programs: vec![Program::default(); 50],
+            warnings: vec![Warning { text: "w".repeat(500), ..Warning::default() }; 100],
+            deaths: vec![Death::default(); 50],
+            ..Summary::default()
+        };
+        summary.peak.demand_bytes = 1 << 40;
+        summary.peak.memfd_bytes = 1 << 40;
+        summary.without_library = vec![Default::default(); 5];
+        let text = lines(&summary, Some(Path::new("/report.html")));
+        assert!(text.lines().count() <= MOST_LINES, "{text}");
+        assert!(text.lines().all(|line| line.starts_with("shmguard: ")), "{text}");
+    }
+
+    #[test]
+    fn a_program_without_shared_memory_gets_one_line() {
+        let summary = Summary { command: vec!["true".to_owned()], exit: Some(0), ..Summary::default() };
+        assert_eq!(lines(&summary, None).lines().count(), 1);
+    }
+}

@@ -1,0 +1,118 @@
+//! The options of `run` that stand for variables: made from the library's own table, so that none is missing.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use shmguard_core::config::{Config, VARIABLES};
+
+/// Variables set by options, in the order of the table.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Name and value.
+    pub set: Vec<(&'static str, OsString)>,
+}
+
+impl clap::Args for Options {
+    fn augment_args(command: Command) -> Command {
+        let mut command = command;
+        for variable in VARIABLES {
+            let Some(option) = variable.option else { continue };
+            let switch = variable.metavar.is_empty();
+            let mut help = if switch {
+                variable.help.strip_prefix("1: ").unwrap_or(variable.help).to_owned()
+            } else {
+                variable.help.to_owned()
+            };
+            if !switch {
+                help.push_str(&format!(" [default: {}]", variable.default));
+            }
+            help.push_str(&format!(" [{}]", variable.name));
+            let mut argument = Arg::new(option).long(option).help(help).help_heading("Options for variables");
+            argument = if switch {
+                argument.action(ArgAction::SetTrue)
+            } else {
+                argument.value_name(variable.metavar).value_parser(clap::value_parser!(OsString))
+            };
+            command = command.arg(argument);
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Options, clap::Error> {
+        let mut set = Vec::new();
+        for variable in VARIABLES {
+            let Some(option) = variable.option else { continue };
+            let value = if variable.metavar.is_empty() {
+                matches.get_flag(option).then(|| OsString::from("1"))
+            } else {
+                matches.get_one::<OsString>(option).cloned()
+            };
+            if let Some(value) = value {
+                set.push((variable.name, value));
+            }
+        }
+        // The library would only complain and go on; on a command line that is wrong usage. Taken together, for one value may
+        // depend on another: no target inside a guarded directory.
+        let entries: Vec<Vec<u8>> = set.iter().map(|(name, value)| entry(name.as_ref(), value)).collect();
+        let config = Config::from_environ(entries.iter().map(Vec::as_slice));
+        match config.complaints.first() {
+            None => Ok(Options { set }),
+            Some(complaint) => {
+                let text = complaint.to_string();
+                let text = text.split("; ").next().unwrap_or_default();
+                Err(clap::Error::raw(
+                    ErrorKind::InvalidValue,
+                    format!("{text}\n\nFor more information, try '--help'.\n"),
+                ))
+            }
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// `NAME=value` as in an environment.
+pub fn entry(name: &OsStr, value: &OsStr) -> Vec<u8> {
+    [name.as_bytes(), b"=", value.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, FromArgMatches};
+
+    fn parse(words: &[&str]) -> Result<Options, clap::Error> {
+        let command = Options::augment_args(Command::new("run"));
+        Options::from_arg_matches(&command.try_get_matches_from([&["run"], words].concat())?)
+    }
+
+    #[test]
+    fn every_variable_has_an_option() {
+        let command = Options::augment_args(Command::new("run"));
+        for variable in VARIABLES.iter().filter(|variable| variable.name.starts_with("SHMGUARD_")) {
+            let option = variable.option.expect("an option");
+            assert!(command.get_arguments().any(|argument| argument.get_long() == Some(option)), "{option}");
+        }
+    }
+
+    #[test]
+    fn values_become_variables_and_wrong_ones_are_refused() {
+        let options = parse(&["--mode", "observe", "--hello"]).expect("right");
+        assert_eq!(options.set, [("SHMGUARD_MODE", "observe".into()), ("SHMGUARD_HELLO", "1".into())]);
+        assert!(parse(&["--mode", "sideways"]).is_err());
+        assert!(parse(&["--budget", "much"]).is_err());
+        assert!(parse(&["--redirect", "relative"]).is_err());
+        assert!(parse(&[]).expect("right").set.is_empty());
+    }
+}

@@ -1,0 +1,275 @@
+//! What is seen while CMD runs: everything a few times a second, within a twentieth of the time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use shmguard_core::config::{Config, Mode};
+use shmguard_core::ledger::{Ledger, Process, SegmentRecord};
+use shmguard_core::process::{self, Owner};
+
+use super::deaths::Killed;
+use super::evidence::{Evidence, Limits};
+use super::Setting;
+use crate::now::{self, Now, Place, Whose};
+use crate::report::log::{Event, Sample, What, Who};
+use crate::report::summary::{Large, Without};
+
+/// Pauses between looks.
+const SHORTEST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(5);
+/// A look may take this part of the time.
+const SHARE: u32 = 20;
+/// Samples kept; the summary's timeline is thinner anyway.
+const SAMPLES: usize = 20_000;
+
+/// What has been seen.
+pub struct Watch {
+    config: Config,
+    me: Owner,
+    /// Seconds since 1970 at the start.
+    pub started: f64,
+    start: Instant,
+    /// What was started.
+    pub command: Vec<String>,
+    /// Samples as events, in the order of time.
+    pub samples: Vec<Event>,
+    /// Processes of the ledger, as last seen.
+    pub records: HashMap<(u64, u64), (Process, Vec<SegmentRecord>)>,
+    /// Large segments that were seen.
+    pub large: Vec<Large>,
+    /// Most bytes seen in each target.
+    pub target_peaks: Vec<u64>,
+    /// Kinds of targets.
+    pub target_kinds: Vec<String>,
+    /// The last look at the guard.
+    pub last: Option<Now>,
+    /// The fullest look at the guard.
+    pub evidence: Evidence,
+    /// Processes that a signal ended.
+    pub killed: Vec<Killed>,
+    /// Programs that run without the library.
+    pub without: Vec<Without>,
+    suspects: HashMap<i32, u64>,
+    commands: HashMap<i32, String>,
+    limits: Limits,
+}
+
+impl Watch {
+    /// Begins to watch.
+    pub fn new(setting: &Setting, command: Vec<OsString>) -> Watch {
+        let mut watch = Watch {
+            config: setting.config.clone(),
+            me: Owner::current(),
+            started: now::wall_ms() as f64 / 1000.0,
+            start: Instant::now(),
+            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            samples: Vec::new(),
+            records: HashMap::new(),
+            large: Vec::new(),
+            target_peaks: vec![0; setting.config.targets.len()],
+            target_kinds: Vec::new(),
+            last: None,
+            evidence: Evidence::default(),
+            killed: Vec::new(),
+            without: Vec::new(),
+            suspects: HashMap::new(),
+            commands: HashMap::new(),
+            limits: Limits::read(),
+        };
+        watch.evidence.oom_kills_before = super::evidence::oom_kills();
+        if let Ok(before) = now::look(&watch.config, 0, &Whose::Of(&[])) {
+            watch.evidence.used_before = before.space.used;
+            watch.evidence.names_before =
+                before.segments.iter().filter(|segment| segment.named).map(|segment| segment.name.clone()).collect();
+            watch.target_kinds = before
+                .targets
+                .iter()
+                .map(|target| target.medium.map_or_else(|| "unknown".to_owned(), |medium| medium.word().to_owned()))
+                .collect();
+        } else {
+            watch.evidence.no_guard = true;
+        }
+        watch
+    }
+
+    /// How long it has run.
+    pub fn duration(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// A program that runs without the library.
+    pub fn without_library(&mut self, program: &Path, reason: &str) {
+        let without = Without { program: program.display().to_string(), reason: reason.to_owned() };
+        if !self.without.contains(&without) && self.without.len() < 20 {
+            self.without.push(without);
+        }
+    }
+
+    /// Looks at everything; returns how long to wait until the next look.
+    pub fn look(&mut self) -> Duration {
+        let began = Instant::now();
+        let mut pids = now::descendants(self.me.pid);
+        pids.retain(|pid| *pid != self.me.pid);
+        match now::look(&self.config, 0, &Whose::Of(&pids)) {
+            Ok(now) => self.take(now, &pids),
+            Err(_) => self.evidence.no_guard = true,
+        }
+        self.limits.look(&pids, &mut self.evidence);
+        (began.elapsed() * (SHARE - 1)).clamp(SHORTEST, LONGEST)
+    }
+
+    fn take(&mut self, now: Now, pids: &[i32]) {
+        self.read_ledgers(&now);
+        self.evidence.see(&now);
+        for (peak, target) in self.target_peaks.iter_mut().zip(&now.targets) {
+            *peak = (*peak).max(target.held);
+        }
+        let mut programs: BTreeMap<String, u64> = BTreeMap::new();
+        for segment in now.segments.iter().filter(|one| matches!(one.place, Place::Guard | Place::Target(_))) {
+            let creator = segment.creator.as_ref().map(|creator| creator.command.clone());
+            let holder = segment.holders.first().map(|holder| self.command(holder.pid));
+            let Some(command) = creator.filter(|name| !name.is_empty()).or(holder) else { continue };
+            *programs.entry(command.clone()).or_insert(0) += segment.held;
+            let pid = segment.creator.as_ref().map(|creator| creator.pid);
+            let pid = pid.or_else(|| segment.holders.first().map(|holder| holder.pid));
+            let place = match segment.place {
+                Place::Target(index) => now.targets.get(index).map_or("target", |target| target.path.as_str()),
+                _ => "guard",
+            };
+            let at_s = self.start.elapsed().as_secs_f64();
+            self.note_large(Large {
+                name: segment.name.clone(),
+                bytes: segment.promised,
+                pid: i64::from(pid.unwrap_or(0)),
+                command,
+                place: place.to_owned(),
+                at_s: (at_s * 1000.0).round() / 1000.0,
+            });
+        }
+        let sample = Sample {
+            used: now.space.used,
+            promised: now.promised,
+            redirected: now.redirected(),
+            programs,
+            memfd: now.other.memfd,
+            anonymous: now.other.anonymous,
+            sysv: now.other.system_v,
+        };
+        let who = Who { pid: i64::from(self.me.pid), start: self.me.start, command: "shmguard".into() };
+        self.samples.push(Event { t: now.at_ms as f64 / 1000.0, who, what: What::Sample(Box::new(sample)) });
+        if self.samples.len() > SAMPLES {
+            self.thin();
+        }
+        if self.config.mode != Mode::Off {
+            self.look_for_library(&now, pids);
+        }
+        self.last = Some(now);
+    }
+
+    /// Of two neighbours the higher one stays.
+    fn thin(&mut self) {
+        let height = |event: &Event| match &event.what {
+            What::Sample(sample) => sample.used.saturating_add(sample.redirected).saturating_add(sample.promised),
+            _ => u64::MAX,
+        };
+        let mut samples = std::mem::take(&mut self.samples).into_iter();
+        while let Some(first) = samples.next() {
+            match samples.next() {
+                Some(second) if height(&second) > height(&first) => self.samples.push(second),
+                _ => self.samples.push(first),
+            }
+        }
+    }
+
+    fn note_large(&mut self, large: Large) {
+        if let Some(known) = self.large.iter_mut().find(|known| known.name == large.name && known.pid == large.pid) {
+            known.bytes = known.bytes.max(large.bytes);
+            return;
+        }
+        self.large.push(large);
+        if self.large.len() > 64 {
+            self.large.sort_by(|a, b| b.bytes.cmp(&a.bytes));
+            self.large.truncate(16);
+        }
+    }
+
+    fn command(&mut self, pid: i32) -> String {
+        // A number may be used again within a run, but then the name is nearly always the same.
+        self.commands.entry(pid).or_insert_with(|| now::command_of(pid).unwrap_or_default()).clone()
+    }
+
+    /// The ledgers of this run.
+    pub fn ledgers(&self, guard: shmguard_core::segment::Identity) -> Vec<Ledger> {
+        if self.config.run.is_none() {
+            return Vec::new();
+        }
+        now::find_ledgers(&self.config, guard, &self.me)
+    }
+
+    fn read_ledgers(&mut self, now: &Now) {
+        for ledger in self.ledgers(now.identity) {
+            for record in ledger.processes() {
+                let segments = ledger.segments(&record);
+                self.records.insert((record.pid, record.start), (record, segments));
+            }
+        }
+    }
+
+    /// Processes in which the library is not. Seen twice without it: between exec and the loader's work there is a moment.
+    fn look_for_library(&mut self, now: &Now, pids: &[i32]) {
+        let mut suspects = HashMap::new();
+        for pid in pids.iter().filter(|pid| !now.with_library.contains(pid)) {
+            let Some(start) = process::start_of(*pid) else { continue };
+            let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else { continue };
+            let name = program.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
+            if !self.config.applies_to(&name) || !has_maps(*pid) {
+                continue;
+            }
+            if self.suspects.get(pid) == Some(&start) {
+                let reason = super::elf::obstacle(&program).map_or_else(
+                    || "its environment has no LD_PRELOAD, or the loader refused it".to_owned(),
+                    |obstacle| obstacle.to_string(),
+                );
+                self.without_library(&program, &reason);
+            }
+            suspects.insert(*pid, start);
+        }
+        self.suspects = suspects;
+    }
+
+    /// A signal ended a process.
+    pub fn killed(&mut self, killed: Killed) {
+        if let Some(identity) = self.last.as_ref().map(|now| now.identity) {
+            // Its record is there until somebody sweeps it.
+            for ledger in self.ledgers(identity) {
+                for record in ledger.processes().into_iter().filter(|record| record.pid == killed.pid as u64) {
+                    let segments = ledger.segments(&record);
+                    self.records.insert((record.pid, record.start), (record, segments));
+                }
+            }
+        }
+        self.evidence.glance(&self.config);
+        if self.killed.len() < 100 {
+            self.killed.push(killed);
+        }
+    }
+
+    /// Paths of the targets.
+    pub fn target_paths(&self) -> Vec<String> {
+        self.config.targets.iter().map(|spec| spec.path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+/// A process between fork and the end of exec, or a zombie, shows no mappings.
+fn has_maps(pid: i32) -> bool {
+    fs::read(PathBuf::from(format!("/proc/{pid}/maps"))).is_ok_and(|maps| !maps.is_empty())
+}
