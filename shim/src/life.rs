@@ -79,6 +79,12 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *const
 }
 
 fn begin(environment: *const *const c_char) {
+    // In a program with more rights than its caller (set-uid, file capabilities; the loader brings us there by
+    // /etc/ld.so.preload) the environment is the caller's, and would choose where files are made with these rights.
+    // SAFETY: no argument, no memory.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return;
+    }
     let config = Config::from_environ(Entries { at: environment }.map(CStr::to_bytes));
     if config.mode == Mode::Off || !concerns_this_program(&config) {
         return;
@@ -139,21 +145,23 @@ impl Iterator for Entries {
     }
 }
 
+// In the handlers of fork no signal mask is changed: a process that has nothing to do with shared memory makes the system calls
+// that it always made.
 extern "C" fn before_fork() {
     if let Some(engine) = engine() {
-        shielded((), || engine.fork_prepare());
+        lightly((), || engine.fork_prepare());
     }
 }
 
 extern "C" fn after_fork_in_parent() {
     if let Some(engine) = engine() {
-        shielded((), || engine.fork_parent());
+        lightly((), || engine.fork_parent());
     }
 }
 
 extern "C" fn after_fork_in_child() {
     if let Some(engine) = engine() {
-        shielded((), || engine.fork_child());
+        lightly((), || engine.fork_child());
     }
 }
 

@@ -9,6 +9,7 @@
 //! - `once.WHAT`: markers made with O_EXCL: something has been said already.
 
 mod directory;
+mod earlier;
 mod record;
 
 pub use directory::{directory_for, places, Ledger};

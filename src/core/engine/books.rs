@@ -375,9 +375,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn forget(&self, what: &str) {
+    /// A fill level has been left behind and may be announced again; not in a run that redirects, which passes it with every
+    /// batch and has been told what happens.
+    pub(super) fn forget_level(&self, what: &str) {
         if let Some(books) = patiently(&self.books) {
-            if let Some(ledger) = &books.ledger {
+            if let Some(ledger) = books.ledger.as_ref().filter(|ledger| !ledger.has_said("redirect")) {
                 ledger.forget(what);
             }
         }

@@ -188,10 +188,18 @@ impl Engine {
         let mut then = Text::<200>::new();
         match verdict {
             Verdict::Keep { .. } if self.redirects() => {
-                then.add(format_args!("it stays there, what does not fit will go to "));
-                match self.config.targets.first() {
-                    Some(target) => then.add(format_args!("{}", message::path(&target.path))),
-                    None => then.add(format_args!("nowhere")),
+                let guard = self.open_guard(segment.guard as usize);
+                let usable = self.config.targets.iter().find(|spec| {
+                    guard.as_ref().is_some_and(|guard| Directory::open(&spec.path, guard.identity).is_ok())
+                });
+                match usable {
+                    Some(target) => then.add(format_args!(
+                        "it stays there, what does not fit will go to {}",
+                        message::path(&target.path)
+                    )),
+                    None => then.add(format_args!(
+                        "it stays there, but no target can be written, so at 100% programs die of SIGBUS"
+                    )),
                 }
             }
             Verdict::Keep { .. } => then.add(format_args!(
@@ -223,7 +231,7 @@ impl Engine {
             let passed = fill.saturating_add(capacity / 10) < level.of(capacity);
             if said & (1 << number) != 0 && passed {
                 self.said.fetch_and(!(1 << number), Ordering::Relaxed);
-                self.forget(level_name(number).as_str());
+                self.forget_level(level_name(number).as_str());
             }
         }
     }
@@ -260,7 +268,7 @@ impl Engine {
             &self.shown(segment.guard, situation),
             &self.asking(&command, segment, sizing),
             &"gets ENOSPC (SHMGUARD_MODE=refuse)",
-            "SHMGUARD_MODE=redirect would send it to a target;",
+            "SHMGUARD_MODE=redirect would send it to a target; ",
             demand,
         );
         self.say_once(SAID_REFUSED, "refused", &line);
@@ -318,7 +326,7 @@ impl Engine {
                 Human(situation.memory.unwrap_or(0))
             ));
         }
-        let then = if situation.free >= sizing.bytes { "" } else { "Touching it may end the process with SIGBUS." };
+        let then = if situation.free >= sizing.bytes { "" } else { "Touching it may end the process with SIGBUS. " };
         let command = self.command();
         let asking = self.asking(&command, segment, sizing);
         let line = message::cannot(&self.shown(segment.guard, situation), &asking, &why.as_str(), then, demand);

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{self, Errno};
 
+use super::earlier;
 use super::record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};
 use crate::process::{self, Owner};
 use crate::quiet::quietly;
@@ -62,10 +63,12 @@ impl Ledger {
                 own_directory(&top, uid).ok()?;
             }
             let path = directory_for(&top, guard, me.boot)?;
-            if let Err(error) = fs::mkdirat(fs::CWD, path.as_c_str(), Mode::RWXU) {
-                if error != Errno::EXIST {
-                    return None;
+            match fs::mkdirat(fs::CWD, path.as_c_str(), Mode::RWXU) {
+                Ok(()) => {
+                    earlier::remove(&top, path.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]), &me)
                 }
+                Err(Errno::EXIST) => {}
+                Err(_) => return None,
             }
             own_directory(&path, uid).ok()?;
             Some(Ledger { path, me })
@@ -124,13 +127,14 @@ impl Ledger {
         let Ok(directory) = self.directory() else { return Vec::new() };
         let mut alive = Vec::new();
         for (name, owner) in self.files(&directory) {
-            let Some(record) = read_record(&directory, &name) else { continue };
             // Another pid namespace's numbers mean nothing here: only its own members can tell.
             let gone = owner.namespace == self.me.namespace && !process::is_alive(owner.pid, owner.start);
-            if gone {
-                self.fold(&directory, &name, &record)
-            } else {
-                alive.push(record)
+            match read_record(&directory, &name) {
+                Some(record) if gone => self.fold(&directory, &name, &record),
+                Some(record) => alive.push(record),
+                // Killed between making the file and writing it, or noise: there is nothing to add up.
+                None if gone => drop(fs::unlinkat(&directory, name.as_slice(), AtFlags::empty())),
+                None => {}
             }
         }
         alive
@@ -205,6 +209,13 @@ impl Ledger {
         }
     }
 
+    /// Has `what` been said?
+    pub fn has_said(&self, what: &str) -> bool {
+        let mut name = Text::<64>::new();
+        name.add(format_args!("once.{what}"));
+        self.directory().is_ok_and(|directory| fs::statat(&directory, name.bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    }
+
     /// The situation has passed: `what` may be said again.
     pub fn forget(&self, what: &str) {
         let mut name = Text::<64>::new();
@@ -234,18 +245,9 @@ impl Ledger {
             .flatten()
             .filter_map(|entry| {
                 let name = entry.file_name().to_bytes();
-                Some((name.to_vec(), self.owner_of(name)?))
+                Some((name.to_vec(), owner_in(name, &self.me)?))
             })
             .collect()
-    }
-
-    fn owner_of(&self, name: &[u8]) -> Option<Owner> {
-        let text = std::str::from_utf8(name.strip_prefix(b"p-")?).ok()?;
-        let mut parts = text.split('.');
-        let pid = parts.next()?.parse().ok().filter(|pid| *pid > 0)?;
-        let start = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let namespace = u64::from_str_radix(parts.next()?, 16).ok()?;
-        parts.next().is_none().then_some(Owner { pid, start, namespace, ..self.me })
     }
 
     /// Takes the file away (whoever renames it first has it) and adds its record to a sum.
@@ -276,6 +278,16 @@ pub fn directory_for(top: &CStr, guard: Identity, boot: u32) -> Option<CString> 
     let mut tail = Text::<64>::new();
     tail.add(format_args!("/{boot:08x}-{:x}.{:x}", guard.dev, guard.ino));
     CString::new([top.to_bytes(), tail.bytes()].concat()).ok()
+}
+
+/// The process that a file of the ledger belongs to, by its name.
+pub(super) fn owner_in(name: &[u8], me: &Owner) -> Option<Owner> {
+    let text = std::str::from_utf8(name.strip_prefix(b"p-")?).ok()?;
+    let mut parts = text.split('.');
+    let pid = parts.next()?.parse().ok().filter(|pid| *pid > 0)?;
+    let start = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let namespace = u64::from_str_radix(parts.next()?, 16).ok()?;
+    parts.next().is_none().then_some(Owner { pid, start, namespace, ..*me })
 }
 
 fn own_directory(path: &CStr, uid: u32) -> Result<(), Errno> {
@@ -407,6 +419,31 @@ mod tests {
         std::fs::write(directory.join("p-1.2.3"), "short").expect("write");
         std::os::unix::fs::symlink("/etc/passwd", directory.join("p-5.5.5")).expect("link");
         assert!(ledger.sweep().is_empty());
+    }
+
+    #[test]
+    fn the_empty_file_of_a_killed_process_goes() {
+        let (_place, ledger) = ledger();
+        let dead = Owner { pid: i32::MAX, start: 1, ..ledger.me };
+        let directory = std::path::PathBuf::from(ledger.path.to_str().expect("utf-8"));
+        std::fs::write(directory.join(file_name(&dead).as_str()), "").expect("write");
+        std::fs::write(directory.join(file_name(&ledger.me).as_str()), "").expect("write");
+        assert!(ledger.sweep().is_empty());
+        assert!(!directory.join(file_name(&dead).as_str()).exists());
+        assert!(directory.join(file_name(&ledger.me).as_str()).exists(), "a living process is about to write it");
+    }
+
+    #[test]
+    fn ledgers_of_dead_lives_go_when_a_new_one_is_made() {
+        let (place, ledger) = ledger();
+        let dead = Owner { pid: i32::MAX, start: 1, ..ledger.me };
+        Ledger { path: ledger.path.clone(), me: dead }.write(&record(&dead), &[]).expect("written");
+        let state = CString::new(place.path().to_str().expect("utf-8")).expect("no nul");
+        let second = Ledger::open(Some(&state), Identity { dev: 1, ino: 3 }, ledger.me).expect("a ledger");
+        assert!(ledger.directory().is_err(), "the dead one has gone");
+        second.write(&record(&second.me), &[]).expect("written");
+        Ledger::open(Some(&state), Identity { dev: 1, ino: 4 }, ledger.me).expect("a ledger");
+        assert!(second.directory().is_ok(), "the living one stays");
     }
 
     #[test]
