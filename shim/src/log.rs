@@ -6,11 +6,12 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use once_cell::race::OnceBox;
-use rustix::fs::{mkdir, openat, Mode, OFlags, CWD};
+use rustix::fs::{fstat, mkdir, openat, FileType, Mode, OFlags, CWD};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -113,14 +114,28 @@ fn append(line: &str) -> Option<()> {
         }
         other => other,
     };
-    if !matches!(made, Ok(_) | Err(rustix::io::Errno::EXIST)) {
+    let file = match made {
+        Ok(file) => file,
+        // Our own of an earlier line; or, in a directory that others can write, whatever somebody has put there: a link or a
+        // second name of another file, a fifo that blocks.
+        Err(rustix::io::Errno::EXIST) => {
+            let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            openat(CWD, path.bytes(), flags, Mode::empty()).ok()?
+        }
+        Err(_) => return None,
+    };
+    let stat = fstat(&file).ok()?;
+    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !regular || stat.st_nlink != 1 || stat.st_uid != rustix::process::geteuid().as_raw() {
         return None;
     }
+    // The appender opens by name. This name is the very file that has been looked at, whatever the other one means by now.
+    let mut number = Text::<16>::new();
+    let _ = write!(number, "{}", file.as_raw_fd());
     let appender = RollingFileAppender::builder()
         .rotation(Rotation::NEVER)
-        .filename_prefix(name.as_str())
-        .filename_suffix("jsonl")
-        .build(Path::new(directory.as_str()));
+        .filename_prefix(number.as_str())
+        .build(Path::new("/proc/self/fd"));
     let mut appender = appender.ok()?;
     let mut whole = Text::<{ shmguard_core::event::LINE + 1 }>::new();
     whole.add_bytes(line.as_bytes());

@@ -5,7 +5,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{self, Access, AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::time::{clock_gettime, ClockId};
 
 use crate::config::TargetSpec;
@@ -82,6 +83,23 @@ pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i6
             }
         }
     }
+    still_without_link(guard, orphans, &own)
+}
+
+/// The links are read before the targets: a file may have got its link, and its maker have died, in between. Who is dead
+/// makes no further link, so a second look at the links decides.
+fn still_without_link(guard: &Guard, mut orphans: Vec<Orphan>, own: &Own<'_>) -> Vec<Orphan> {
+    if orphans.iter().any(|orphan| orphan.target.is_some()) {
+        let (mut linked, mut budget) = (Vec::new(), MOST_ENTRIES);
+        if scan(guard.fd(), &mut linked, &mut Vec::new(), own, &mut budget, 0).is_none() {
+            return Vec::new();
+        }
+        linked.sort_unstable();
+        orphans.retain(|orphan| {
+            let label = orphan.target.and_then(|_| Label::parse(&orphan.name));
+            label.is_none_or(|label| linked.binary_search(&label.random).is_err())
+        });
+    }
     orphans
 }
 
@@ -135,6 +153,19 @@ fn scan(
         match entry.file_type() {
             FileType::Symlink => {
                 let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 256];
+                // A link is followed to files of its own owner only: another user's does not keep a file of ours.
+                let Ok(stat) = fs::statat(&listing, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+                if stat.st_uid != own.uid {
+                    continue;
+                }
+                // Of an exchange whose maker was killed: the target was never to be had under the segment's own name.
+                let left = depth == 0
+                    && own.now.saturating_sub(stat.st_ctime) > own.young_seconds
+                    && temporary(name).is_some_and(|(pid, start)| own.me.pid != pid && !process::is_alive(pid, start));
+                if left {
+                    orphans.push(Orphan { target: None, name: name.iter().copied().take(112).collect(), bytes: 0 });
+                    continue;
+                }
                 if let Ok((text, _)) = fs::readlinkat_raw(&listing, name, &mut buffer) {
                     // Any directory counts, not only a configured one: another process may have another configuration.
                     let file = text.rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
@@ -145,7 +176,18 @@ fn scan(
             }
             FileType::Directory if name != b"." && name != b".." => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-                let below = fs::openat(&listing, name, flags, Mode::empty()).ok()?;
+                let below = match fs::openat(&listing, name, flags, Mode::empty()) {
+                    Ok(below) => below,
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                    Err(_) => return None,
+                };
+                // Another user must not be able to end the collection by a closed directory, or by digging deep: no link of
+                // ours gets there unless we move it there.
+                let ours = fs::fstat(&below).is_ok_and(|stat| stat.st_uid == own.uid);
+                let closed = fs::accessat(&below, c".", Access::READ_OK | Access::EXEC_OK, AtFlags::EACCESS).is_err();
+                if !ours && (closed || depth >= 8) {
+                    continue;
+                }
                 if depth >= 8 {
                     return None;
                 }
@@ -166,18 +208,6 @@ fn scan(
             }
             FileType::Unknown => return None,
             _ => {}
-        }
-        if depth == 0 && entry.file_type() == FileType::Symlink {
-            if let Some((pid, start)) = temporary(name) {
-                let gone = !process::is_alive(pid, start) && own.me.pid != pid;
-                let stat = fs::statat(&listing, name, AtFlags::SYMLINK_NOFOLLOW).ok();
-                let old = stat.is_some_and(|stat| {
-                    stat.st_uid == own.uid && own.now.saturating_sub(stat.st_ctime) > own.young_seconds
-                });
-                if gone && old {
-                    orphans.push(Orphan { target: None, name: name.iter().copied().take(112).collect(), bytes: 0 });
-                }
-            }
         }
     }
     Some(())

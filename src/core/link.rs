@@ -78,6 +78,24 @@ impl Link {
         Ok(file)
     }
 
+    /// Would the kernel refuse an open with O_CREAT if the segment were a regular file in the guard? It does for another
+    /// user's file in a sticky directory that others can write (fs.protected_regular, proc_sys_fs(5)); also for root.
+    pub fn is_protected(&self, guard: BorrowedFd<'_>) -> bool {
+        let Ok(directory) = fs::fstat(guard) else { return true };
+        if self.uid == rustix::process::geteuid().as_raw() || self.uid == directory.st_uid {
+            return false;
+        }
+        let mut level = [0u8; 1];
+        let read = crate::process::read_start(b"/proc/sys/fs/protected_regular", &mut level);
+        // What cannot be read is taken to be as distributions have it.
+        let others = match (read, level) {
+            (Ok(1), [b'0']) => 0,
+            (Ok(1), [b'1']) => 0o002,
+            _ => 0o022,
+        };
+        directory.st_mode & 0o1000 != 0 && directory.st_mode & others != 0
+    }
+
     fn check(&self, stat: &Stat) -> Result<(), Errno> {
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         if regular && stat.st_uid == self.uid && stat.st_nlink == 1 {

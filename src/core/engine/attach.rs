@@ -38,7 +38,11 @@ impl Engine {
     pub fn follow(&self, guard: usize, name: &[u8], flags: OFlags) -> Option<Result<RawFd, Errno>> {
         let guard_now = self.open_guard(guard)?;
         let link = link::read(guard_now.fd(), name, &self.config.targets)?;
-        let opened = link.open(&self.config.targets, flags);
+        let opened = if flags.contains(OFlags::CREATE) && link.is_protected(guard_now.fd()) {
+            Err(Errno::ACCESS)
+        } else {
+            link.open(&self.config.targets, flags)
+        };
         drop(guard_now);
         let cloexec = flags.contains(OFlags::CLOEXEC);
         Some(opened.map(|fd| {

@@ -210,13 +210,20 @@ enum Made {
 pub(super) fn with_flags(file: OwnedFd, directory: &Directory, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     // What F_SETFL cannot set must be asked for when opening.
     let fixed = flags.intersection(OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC);
-    let file = if fixed == OFlags::RDWR {
-        file
+    let again = fixed != OFlags::RDWR;
+    let file = if again {
+        // In a directory of another user the name may mean something else by now, a fifo even.
+        let safe = fixed | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = fs::openat(directory.fd(), name, safe, FileMode::empty())?;
+        if Identity::of(&fs::fstat(&opened)?) != Identity::of(&fs::fstat(&file)?) {
+            return Err(Errno::LOOP);
+        }
+        opened
     } else {
-        fs::openat(directory.fd(), name, fixed | OFlags::NOFOLLOW | OFlags::CLOEXEC, FileMode::empty())?
+        file
     };
     let status = flags.intersection(OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOATIME);
-    if !status.is_empty() {
+    if again || !status.is_empty() {
         fs::fcntl_setfl(&file, status)?;
     }
     Ok(file)
