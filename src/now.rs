@@ -38,6 +38,22 @@ pub enum Whose<'a> {
     All,
     /// These only.
     Of(&'a [i32]),
+    /// This one's descendants, also those that are born meanwhile.
+    Below(i32),
+}
+
+impl Whose<'_> {
+    /// The processes, as far as they are not among `known`.
+    fn pids(&self, known: &[i32]) -> Vec<i32> {
+        let mut pids = match self {
+            Whose::All if known.is_empty() => process::all().unwrap_or_default(),
+            Whose::Of(pids) if known.is_empty() => pids.to_vec(),
+            Whose::All | Whose::Of(_) => Vec::new(),
+            Whose::Below(top) => descendants(*top).into_iter().filter(|pid| pid != top).collect(),
+        };
+        pids.retain(|pid| !known.contains(pid));
+        pids
+    }
 }
 
 /// Where a segment's bytes are.
@@ -190,7 +206,9 @@ pub struct Now {
     pub memory: MemoryRoom,
     /// Highest values that the ledger has of this run of the guard; zero when there is no ledger.
     pub peak: Process,
-    /// Processes of those asked that have the library mapped.
+    /// Processes that were looked at.
+    pub pids: Vec<i32>,
+    /// Those of them that have the library mapped.
     pub with_library: Vec<i32>,
     /// Processes of those asked that could not be looked at (other users').
     pub unseen: usize,
@@ -222,31 +240,32 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
     let mut found = files::Found::new(config, path, guard.identity);
     found.list_guard();
     found.list_targets();
-    let pids = match whose {
-        Whose::All => process::all().unwrap_or_default(),
-        Whose::Of(pids) => pids.to_vec(),
-    };
     let mut commands = HashMap::new();
     let mut with_library = Vec::new();
     let mut unseen = 0;
-    for pid in &pids {
-        match holders::scan(*pid, &mut found) {
-            holders::Seen::Nothing => unseen += 1,
-            holders::Seen::Gone => {}
-            holders::Seen::Process { library } => {
-                if library {
-                    with_library.push(*pid);
+    let mut pids = Vec::new();
+    // Twice, for children that were born while their parents were looked at.
+    for _ in 0..2 {
+        for pid in whose.pids(&pids) {
+            pids.push(pid);
+            match holders::scan(pid, &mut found) {
+                holders::Seen::Nothing => unseen += 1,
+                holders::Seen::Gone => {}
+                holders::Seen::Process { library } => {
+                    if library {
+                        with_library.push(pid);
+                    }
                 }
             }
         }
     }
-    let system_v = found.list_system_v(whose);
+    let system_v = found.list_system_v(whose, &pids);
     let (mut segments, links) = found.finish();
     let knowledge = ledgers::read(config, guard.identity, &me);
     knowledge.complete(&mut segments, &me, &mut commands);
     segments.sort_by(|a, b| b.held.max(b.promised).cmp(&a.held.max(a.promised)).then_with(|| a.name.cmp(&b.name)));
 
-    // The room last, so that a segment which appears meanwhile does not count as a stranger's.
+    // Before and after: what came or went while we looked is no stranger's.
     let space = Guard::open(path).map_or(guard.space, |guard| guard.space);
     let in_guard = segments.iter().filter(|segment| segment.place == Place::Guard);
     let explained: u64 = in_guard.clone().map(|segment| segment.held).sum::<u64>().saturating_add(links);
@@ -280,12 +299,13 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
         budget: space.capacity.map(|capacity| config.budget_bytes(capacity)),
         targets,
         promised,
-        strangers: space.used.saturating_sub(explained),
+        strangers: space.used.min(guard.space.used).saturating_sub(explained),
         other,
         processes,
         segments,
         memory: memory(),
         peak: knowledge.peak,
+        pids,
         with_library,
         unseen,
         at_ms: wall_ms(),

@@ -199,7 +199,7 @@ impl<'a> Found<'a> {
     }
 
     /// The System V segments of this IPC namespace (/proc/sysvipc/shm), and their bytes in memory or swap.
-    pub(super) fn list_system_v(&mut self, whose: &Whose<'_>) -> u64 {
+    pub(super) fn list_system_v(&mut self, whose: &Whose<'_>, pids: &[i32]) -> u64 {
         let text = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
         let mut sum = 0u64;
         for line in text.lines().skip(1) {
@@ -209,7 +209,7 @@ impl<'a> Found<'a> {
             let (Some(key), Some(id), Some(size), Some(creator)) = (number(0), number(1), number(3), number(4)) else {
                 continue;
             };
-            if matches!(whose, Whose::Of(pids) if !pids.contains(&(creator as i32))) {
+            if !matches!(whose, Whose::All) && !pids.contains(&(creator as i32)) {
                 continue;
             }
             let held = match (number(14), number(15)) {

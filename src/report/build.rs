@@ -25,9 +25,10 @@ pub struct Builder {
     by_process: HashSet<(String, i64, u64)>,
     names: HashMap<Box<str>, i64>,
     sized: HashSet<(u64, u64, Box<str>)>,
-    from_events: Timeline,
-    from_samples: Timeline,
-    has_samples: bool,
+    /// Samples, and sizings that tell what was redirected then.
+    measured: Timeline,
+    /// Sizings of versions of the library that did not tell.
+    guessed: Timeline,
     lives: Lives,
     /// Ends that parents learnt of: (time, child, signal).
     pub children: Vec<(f64, i64, i32)>,
@@ -190,15 +191,16 @@ impl Builder {
         self.peak(point.tmpfs_bytes, 0, point.demand(), at);
         if size.redirected.is_some() {
             self.peak(0, point.redirected_bytes, 0, at);
+            self.measured.push(point);
+        } else {
+            self.guessed.push(point);
         }
-        self.from_events.push(point);
     }
 
     /// Everything at one moment, measured by `run`.
     pub fn sample(&mut self, t: f64, sample: &Sample) {
         self.first.get_or_insert(t);
         self.last = self.last.max(t);
-        self.has_samples = true;
         let at = self.since(t);
         let point = Point {
             t_s: at,
@@ -212,7 +214,7 @@ impl Builder {
         peak.memfd_bytes = peak.memfd_bytes.max(sample.memfd);
         peak.anonymous_bytes = peak.anonymous_bytes.max(sample.anonymous);
         peak.sysv_bytes = peak.sysv_bytes.max(sample.sysv);
-        self.from_samples.push(point);
+        self.measured.push(point);
     }
 
     /// A large segment that was seen.
@@ -300,7 +302,8 @@ impl Builder {
 
     /// The summary. Durations and leaks are those of the log unless the caller has set them.
     pub fn finish(mut self) -> Summary {
-        let points = if self.has_samples { self.from_samples } else { self.from_events }.into_points();
+        let measured = self.measured.into_points();
+        let points = if measured.is_empty() { self.guessed.into_points() } else { measured };
         let mut summary = self.summary;
         summary.started_s = self.first.unwrap_or(0.0);
         if summary.duration_s == 0.0 {

@@ -3,6 +3,7 @@
 //! plotters draws it as SVG. Colours are placeholders that become classes, so that the page's style sheet decides, in light
 //! and in dark.
 
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use shmguard_core::size::Human;
 
@@ -89,7 +90,7 @@ fn draw(summary: &Summary, series: &[Series], text: &mut String) -> Result<(), B
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(84)
-        .build_cartesian_2d(first..last, 0f64..top)?;
+        .build_cartesian_2d(first..last, Bytes { unit, top })?;
     let style = |size: u32| ("sans-serif", size).into_font().color(&placeholder(INK));
     chart
         .configure_mesh()
@@ -102,8 +103,6 @@ fn draw(summary: &Summary, series: &[Series], text: &mut String) -> Result<(), B
         .x_desc("seconds from the start")
         .x_labels(10)
         .x_label_formatter(&|value| if last - first < 20.0 { format!("{value:.1}") } else { format!("{value:.0}") })
-        .y_labels((top / unit) as usize + 1)
-        .y_label_formatter(&|value| Human(*value as u64).to_string())
         .draw()?;
 
     let mut floor = vec![0u64; points.len()];
@@ -127,13 +126,10 @@ fn draw(summary: &Summary, series: &[Series], text: &mut String) -> Result<(), B
         let here = points.iter().map(|point| (point.t_s, (point.tmpfs_bytes + point.promised_bytes) as f64));
         chart.draw_series(LineSeries::new(here, placeholder(HERE).stroke_width(2)))?;
     }
-    for (bytes, class, word) in
-        [(summary.guard.capacity_bytes, CAPACITY, "size"), (summary.guard.budget_bytes, BUDGET, "budget")]
-    {
+    for (bytes, class) in [(summary.guard.capacity_bytes, CAPACITY), (summary.guard.budget_bytes, BUDGET)] {
         let Some(bytes) = bytes.filter(|bytes| shown(*bytes)) else { continue };
         let ends = [(first, bytes as f64), (last, bytes as f64)];
         chart.draw_series(LineSeries::new(ends, placeholder(class).stroke_width(2)))?;
-        let _ = word;
     }
     for warning in summary.warnings.iter().filter(|warning| (first..=last).contains(&warning.at_s)) {
         let at = warning.at_s;
@@ -146,15 +142,42 @@ fn draw(summary: &Summary, series: &[Series], text: &mut String) -> Result<(), B
     Ok(())
 }
 
-/// A distance of grid lines that is a round number of binary units, and the next multiple of it above `top`.
+/// A distance of grid lines that is a power of two, and the next multiple of it above `top`.
 fn scale(top: f64) -> (f64, f64) {
     let mut unit = 1024.0;
-    let factors = [2.0, 2.0, 2.0, 2.0, 2.0];
-    let mut turn = factors.iter().cycle();
     while top / unit > 8.0 {
-        unit *= turn.next().copied().unwrap_or(2.0);
+        unit *= 2.0;
     }
     (unit, (top / unit).ceil() * unit)
+}
+
+/// The axis of bytes, from 0 up, with grid lines at multiples of `unit`.
+struct Bytes {
+    unit: f64,
+    top: f64,
+}
+
+impl Ranged for Bytes {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (bottom, top): (i32, i32)) -> i32 {
+        bottom + (f64::from(top - bottom) * value / self.top).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        (0..=(self.top / self.unit).round() as u32).map(|line| f64::from(line) * self.unit).collect()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        0.0..self.top
+    }
+}
+
+impl ValueFormatter<f64> for Bytes {
+    fn format(value: &f64) -> String {
+        Human(*value as u64).to_string()
+    }
 }
 
 /// Placeholders become classes, and the drawing takes the width that there is.

@@ -20,8 +20,7 @@ const MOST_LINES: usize = 10;
 /// Puts together what the watch, the ledger and the log know. Removes the run's directory.
 pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summary {
     let duration = watch.duration();
-    let survivors = now::descendants(std::process::id() as i32);
-    let after = now::look(watch.config(), 0, &Whose::Of(survivors.get(1..).unwrap_or(&[]))).ok();
+    let after = now::look(watch.config(), 0, &Whose::Below(std::process::id() as i32)).ok();
     let mut events = read_log(setting, watch.started);
     let created: HashSet<String> = events
         .iter()

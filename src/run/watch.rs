@@ -1,4 +1,4 @@
-//! What is seen while CMD runs: everything a few times a second, within a twentieth of the time.
+//! What is seen while CMD runs: everything a few times a second, within a twentieth of one processor's time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::report::summary::{Large, Without};
 /// Pauses between looks.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(5);
-/// A look may take this part of the time.
+/// A look may take this part of a processor's time.
 const SHARE: u32 = 20;
 /// Samples kept; the summary's timeline is thinner anyway.
 const SAMPLES: usize = 20_000;
@@ -111,18 +111,18 @@ impl Watch {
 
     /// Looks at everything; returns how long to wait until the next look.
     pub fn look(&mut self) -> Duration {
-        let began = Instant::now();
-        let mut pids = now::descendants(self.me.pid);
-        pids.retain(|pid| *pid != self.me.pid);
-        match now::look(&self.config, 0, &Whose::Of(&pids)) {
-            Ok(now) => self.take(now, &pids),
+        let before = cpu_time();
+        match now::look(&self.config, 0, &Whose::Below(self.me.pid)) {
+            Ok(now) => {
+                self.limits.look(&now.pids, &mut self.evidence);
+                self.take(now);
+            }
             Err(_) => self.evidence.no_guard = true,
         }
-        self.limits.look(&pids, &mut self.evidence);
-        (began.elapsed() * (SHARE - 1)).clamp(SHORTEST, LONGEST)
+        (cpu_time().saturating_sub(before) * (SHARE - 1)).clamp(SHORTEST, LONGEST)
     }
 
-    fn take(&mut self, now: Now, pids: &[i32]) {
+    fn take(&mut self, now: Now) {
         self.read_ledgers(&now);
         self.evidence.see(&now);
         for (peak, target) in self.target_peaks.iter_mut().zip(&now.targets) {
@@ -165,7 +165,7 @@ impl Watch {
             self.thin();
         }
         if self.config.mode != Mode::Off {
-            self.look_for_library(&now, pids);
+            self.look_for_library(&now);
         }
         self.last = Some(now);
     }
@@ -220,9 +220,9 @@ impl Watch {
     }
 
     /// Processes in which the library is not. Seen twice without it: between exec and the loader's work there is a moment.
-    fn look_for_library(&mut self, now: &Now, pids: &[i32]) {
+    fn look_for_library(&mut self, now: &Now) {
         let mut suspects = HashMap::new();
-        for pid in pids.iter().filter(|pid| !now.with_library.contains(pid)) {
+        for pid in now.pids.iter().filter(|pid| !now.with_library.contains(pid)) {
             let Some(start) = process::start_of(*pid) else { continue };
             let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else { continue };
             let name = program.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
@@ -267,6 +267,12 @@ impl Watch {
     pub fn config(&self) -> &Config {
         &self.config
     }
+}
+
+/// What this thread has used of the processor: on a loaded machine a look lasts long without costing much.
+fn cpu_time() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
 }
 
 /// A process between fork and the end of exec, or a zombie, shows no mappings.
