@@ -19,8 +19,8 @@ pub use sample::Sample;
 
 /// Says what a DataLoader will need, and the flag to pass.
 ///
-/// The figure is an upper bound: it is reached when the consumer is slower than the workers, so that all batches drawn
-/// ahead wait in shared memory.
+/// The figure is reached when the consumer is slower than the workers, so that all batches drawn ahead wait in shared
+/// memory. The size to pass has room for one batch more, since a `for` loop lets go of a batch only when it has the next.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   shmguard estimate --workers 8 --prefetch 2 --batch 32 --sample 3x224x224:f32
@@ -147,6 +147,13 @@ impl Loader<'_> {
         let loader = self.batch_bytes()?.checked_mul(alive)?.checked_add(semaphores(self.workers))?;
         loader.checked_mul(self.ranks)
     }
+
+    /// The size of a tmpfs for this need and the one batch more that there may be for a moment: a `for` loop has the last
+    /// one until it gets the next, and by then a worker has been asked for another (seen with workers that draw quickly).
+    fn suggested(&self, demand: u64, batch: u64) -> u64 {
+        let moment = if demand == 0 { 0 } else { batch.saturating_mul(self.ranks) };
+        suggested_capacity(demand.saturating_add(moment))
+    }
 }
 
 /// The directory to compare with.
@@ -204,7 +211,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let demand = loader.demand().context(too_much)?;
     let batch = loader.batch_bytes().context(too_much)?;
     let alive = loader.alive().context(too_much)?;
-    let suggested = suggested_capacity(demand);
+    let suggested = loader.suggested(demand, batch);
     let text = if args.json {
         let fits = shm.as_ref().map(|shm| demand <= shm.room);
         let value = json!({
@@ -236,7 +243,7 @@ fn tell(loader: &Loader<'_>, demand: u64, batch: u64, alive: u64, shm: Option<&S
         loader.workers, loader.prefetch, loader.keep
     )?;
     writeln!(text, "needs at most  {}", Human(demand))?;
-    let suggested = suggested_capacity(demand);
+    let suggested = loader.suggested(demand, batch);
     writeln!(text, "pass           docker run --shm-size={}", Flag(suggested))?;
     writeln!(text, "               shm_size: {} (compose)", Flag(suggested))?;
     writeln!(text, "               sizeLimit: {} (Kubernetes, emptyDir, medium: Memory)", quantity(suggested))?;

@@ -81,13 +81,13 @@ impl Shm {
                 shm.wrong = Some(if root.has(path) { Wrong::NotADirectory } else { Wrong::Missing });
             }
             // A fixture: its directories lie on whatever disk, so the list of mounts speaks for them.
-            _ => shm.from_mount(root, path, mount, memory),
+            _ => shm.take_from_mount(root, path, mount, memory),
         }
         shm.budget_bytes = shm.capacity_bytes.map(|capacity| config.budget_bytes(capacity));
         shm
     }
 
-    fn from_mount(&mut self, root: &Root, path: &Path, mount: Option<&Mount>, memory: Option<u64>) {
+    fn take_from_mount(&mut self, root: &Root, path: &Path, mount: Option<&Mount>, memory: Option<u64>) {
         let Some(mount) = mount else {
             self.wrong = Some(if root.has(path) { Wrong::NotTmpfs("the root".into()) } else { Wrong::Missing });
             return;
