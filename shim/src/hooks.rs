@@ -11,6 +11,7 @@ mod shm;
 mod size;
 mod space;
 mod wait;
+mod write;
 
 use std::ffi::{c_char, CStr};
 

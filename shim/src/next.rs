@@ -86,6 +86,7 @@ table! {
     STATVFS64 = "statvfs64",
     FSTATVFS = "fstatvfs",
     FSTATVFS64 = "fstatvfs64",
+    WRITE = "write",
     WAIT = "wait",
     WAITPID = "waitpid",
     WAIT3 = "wait3",

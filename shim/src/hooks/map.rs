@@ -19,6 +19,28 @@ pub fn resolve() {
     }
 }
 
+/// Has another library put a jump to its own function over the beginning of our mmap? It may have done so before our
+/// constructor (UCX does, in its own), so that there is nothing older to compare with; but no compiler begins a function that
+/// has a frame, as a hook's has, with a jump.
+pub fn is_overwritten() -> bool {
+    let address = mmap::mmap as *const () as *const [u8; 4];
+    // SAFETY: functions are longer than 4 bytes and their pages can be read; volatile, for somebody may write there.
+    begins_with_jump(unsafe { address.read_volatile() })
+}
+
+/// The jumps that hooking libraries write: direct, through a literal behind it, or through a register that is loaded first.
+fn begins_with_jump(code: [u8; 4]) -> bool {
+    if cfg!(target_arch = "x86_64") {
+        matches!(code, [0xe9 | 0xeb, ..] | [0xff, 0x25, ..] | [0x48, 0xb8, ..] | [0x49, 0xba | 0xbb, ..])
+    } else if cfg!(target_arch = "aarch64") {
+        let word = u32::from_le_bytes(code);
+        // b, ldr (literal) and movz, each of 64 bits.
+        word >> 26 == 0b000101 || word >> 24 == 0x58 || word >> 23 == 0b1_1010_0101
+    } else {
+        false
+    }
+}
+
 /// MAP_SHARED or MAP_SHARED_VALIDATE of a file: everything else leaves at once, allocators call us under their locks.
 #[inline(always)]
 fn concerns(flags: c_int, fd: c_int) -> bool {

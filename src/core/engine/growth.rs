@@ -1,5 +1,7 @@
 //! A segment that has been sized grows or shrinks: it stays where it is, its new pages are reserved where it is.
 
+use std::os::fd::RawFd;
+
 use rustix::fs;
 use rustix::io::Errno;
 
@@ -10,11 +12,30 @@ use crate::exchange::Stay;
 use crate::guard::Guard;
 use crate::names;
 use crate::policy;
-use crate::segment::{Place, Segment};
+use crate::quiet::Undisturbed;
+use crate::segment::{Identity, Place, Segment};
 use crate::target::Directory;
 use crate::text::Text;
 
 impl Engine {
+    /// After a write to `fd`, for a process in which no mmap reaches us: a file that became larger than what it holds (lseek
+    /// and write) is sized now.
+    pub fn written(&self, fd: RawFd) {
+        let Some(fd) = crate::borrow(fd) else { return };
+        let Ok(stat) = fs::fstat(fd) else { return };
+        let identity = Identity::of(&stat);
+        let bytes = stat.st_size as u64;
+        if bytes <= (stat.st_blocks as u64).saturating_mul(512) || !self.table.may_hold(identity) {
+            return;
+        }
+        let _undisturbed = Undisturbed::new();
+        let Some(mut held) = self.table.find(identity) else { return };
+        if held.get().is_some_and(|segment| segment.promised == 0 && !segment.mapped) {
+            // Mode `refuse` has nothing to refuse: the write is done.
+            let _ = self.size_held(held, Sizing { fd, own_descriptor: true, stat, bytes, call: "write" });
+        }
+    }
+
     pub(super) fn grow(&self, segment: &mut Segment, sizing: &Sizing<'_>, guard: &mut Guard) -> Result<(), Errno> {
         if sizing.bytes <= segment.promised {
             segment.reserved = segment.reserved.min(sizing.bytes);

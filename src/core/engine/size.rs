@@ -126,7 +126,7 @@ impl Engine {
         matches!(segment.place, Place::Target(_)) && now.dev != self.guard_dev.load(Ordering::Relaxed)
     }
 
-    fn size_held(&self, held: Held<'_>, sizing: Sizing<'_>) -> Result<(), Errno> {
+    pub(super) fn size_held(&self, held: Held<'_>, sizing: Sizing<'_>) -> Result<(), Errno> {
         self.size_held_keeping(held, sizing).map(drop)
     }
 
