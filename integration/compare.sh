@@ -4,6 +4,7 @@
 #     compare_begin                          $work, a directory on the disk, mode 1777; removed by compare_end
 #     large COMMAND...                       without the library, /dev/shm of 4 GiB: what has to come out
 #     alone SIZE PATTERN COMMAND...          without it in SIZE: has to fail, and to say PATTERN
+#     refused_with SIZE PATTERN COMMAND...   with it in SIZE: has to fail as `alone` does
 #     guarded SIZE COMMAND...                with it in SIZE: has to print what `large` printed, and to leave nothing
 #     compare_end                            instead of finish
 #
@@ -96,7 +97,8 @@ redirected() {
     find "$work/log" -name '*.jsonl' -exec cat {} + | grep -c -E '"ev":"(size|create)".*"where":"target"' || true
 }
 
-guarded() {
+# under SIZE COMMAND...: a run with the library.
+under() {
     size=$1
     shift
     rm -rf "$work/log" "$work/state" "$target"
@@ -104,6 +106,23 @@ guarded() {
     # shellcheck disable=SC2086 # words
     boxed guarded "$size" env SHMGUARD_LOG="$work/log" SHMGUARD_STATE="$work/state" SHMGUARD_REDIRECT="$target" \
         $guard_variables LD_PRELOAD="$SHMGUARD_LIB" "$@"
+}
+
+refused_with() {
+    pattern=$2
+    size=$1
+    shift 2
+    under "$size" "$@"
+    if died "$pattern" guarded && [ "$(find "$target" -type f | wc -l)" = 0 ]; then
+        ok "${what:+$what: }fails with the library in $size as without it ($pattern)"
+    else
+        fail "${what:+$what: }does not fail with the library in $size as without it ($pattern)"
+        told guarded
+    fi
+}
+
+guarded() {
+    under "$@"
     wrong=
     [ "$status" = 0 ] || wrong="$wrong; exit status $status"
     cmp -s "$work/large.out" "$work/guarded.out" || wrong="$wrong; it prints something else than in a large /dev/shm"
