@@ -161,6 +161,10 @@ impl Table {
     /// Remembers a segment. A free slot first, then one whose segment has been sized, oldest first; if every slot is busy
     /// the segment is not remembered and so never moved.
     pub fn insert(&self, segment: Segment) {
+        // Disks give the inode number of a removed file to the next one at once: what is remembered under it is over.
+        while let Some(old) = self.find(segment.identity) {
+            self.forget(old);
+        }
         let start = self.next.fetch_add(1, Ordering::Relaxed) as usize;
         for want_free in [true, false] {
             for step in 0..SLOTS {
@@ -302,6 +306,16 @@ mod tests {
         }
         assert!(table.find(Identity { dev: 7, ino: 1 }).is_some(), "the unsized one stays");
         assert!(table.find(Identity { dev: 7, ino: SLOTS as u64 + 40 }).is_some());
+    }
+
+    #[test]
+    fn a_new_file_ends_what_was_remembered_of_an_old_one_with_its_number() {
+        let table = Table::new();
+        table.insert(segment(5, 4096));
+        table.insert(segment(5, 0));
+        let promised =
+            table.find(Identity { dev: 7, ino: 5 }).and_then(|mut held| held.get().map(|found| found.promised));
+        assert_eq!(promised, Some(0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Creation: where the file is made, and that it was made here.
 
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{self, Mode as FileMode, OFlags};
 use rustix::io::{self, Errno};
@@ -10,8 +10,9 @@ use crate::descriptor::lowest;
 use crate::guard::Guard;
 use crate::names::{self, Kind};
 use crate::policy::{self, Request};
+use crate::reserve::{self, Shortage};
 use crate::segment::{Identity, Name, Origin, Place, Segment};
-use crate::target::{Directory, Label, TargetName};
+use crate::target::{Directory, Label, Medium, TargetName};
 
 /// A call that is about to create a segment.
 #[derive(Clone, Copy)]
@@ -149,7 +150,7 @@ impl Engine {
             if self.refuses(&directory, index, kind, need, guard) {
                 continue;
             }
-            match self.make_in(creation, guard, &directory) {
+            match self.make_in(creation, guard, &directory, index) {
                 Ok((file, target_name)) => {
                     let identity = Identity::of(&fs::fstat(&file).ok()?);
                     self.remember(
@@ -176,6 +177,7 @@ impl Engine {
         creation: &Creation<'_>,
         guard: &Guard,
         directory: &Directory,
+        index: usize,
     ) -> Result<(OwnedFd, TargetName), Made> {
         let name = Label { guard: guard.identity, creator: self.creator(), random: random() }.name();
         let mode = FileMode::from_raw_mode(creation.mode & 0o7777);
@@ -184,6 +186,21 @@ impl Engine {
             directory.remove(&name);
             made
         };
+        // Once the program has this file it cannot leave for another target, so the file system must be able to reserve: disks'
+        // own can, and tmpfs; ramfs, which has no limit either, cannot.
+        let certain = match directory.medium {
+            Medium::Disk => true,
+            Medium::Ram => directory.space.capacity.is_some(),
+            Medium::Layer | Medium::Other => false,
+        };
+        if !certain {
+            let page = reserve::reserve_on_disk(file.as_fd(), 0, PAGE);
+            reserve::give_back(file.as_fd(), 0, PAGE);
+            if page == Err(Shortage::Unsupported) {
+                self.tell_no_fallocate(index);
+            }
+            page.map_err(|_| fail(Made::Target))?;
+        }
         let file = with_flags(file, directory, &name, creation.flags).map_err(|_| fail(Made::Target))?;
         if creation.origin == Origin::Tmpfile {
             directory.remove(&name);
@@ -196,6 +213,9 @@ impl Engine {
         }
     }
 }
+
+/// What is reserved to see whether a file system can reserve at all, in bytes.
+const PAGE: u64 = 4096;
 
 /// Which side refused.
 enum Made {
