@@ -7,7 +7,7 @@ use once_cell::race::OnceBox;
 
 use shmguard_core::config::{Config, Mode, Programs};
 use shmguard_core::engine::Engine;
-use shmguard_core::quiet::Undisturbed;
+use shmguard_core::quiet::undisturbed;
 use shmguard_core::segment::Table;
 
 use crate::{hooks, log, next, outlet};
@@ -35,12 +35,9 @@ pub fn cancellation_point() {
 }
 
 /// Runs bookkeeping of ours: a panic in it costs the bookkeeping, never the program's call; signals wait, so that no handler
-/// jumps out of it; and the thread is not cancelled in it.
+/// jumps out of it; the thread is not cancelled in it; and the program's stack may be small.
 pub fn shielded<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
-    lightly(otherwise, || {
-        let _undisturbed = Undisturbed::new();
-        work()
-    })
+    lightly(otherwise, || undisturbed(work))
 }
 
 /// As [`shielded`], without a system call, for calls that may be none of our business: signals may come.
@@ -161,6 +158,7 @@ extern "C" fn after_fork_in_parent() {
 
 extern "C" fn after_fork_in_child() {
     if let Some(engine) = engine() {
+        shmguard_core::stack::reset_after_fork();
         lightly((), || engine.fork_child());
     }
 }

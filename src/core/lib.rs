@@ -2,7 +2,7 @@
 //!
 //! Policy is pure ([`config`], [`names`], [`pattern`], [`policy`], [`size`]); effects are raw system calls through rustix
 //! ([`room`], [`reserve`], [`lease`], [`exchange`], [`link`], [`target`], [`garbage`], [`live`], [`ledger`]); [`engine`] leads
-//! one hooked call from the one to the other. No hooks and no command line in here. `unsafe` is allowed in `raw`,
+//! one hooked call from the one to the other. No hooks and no command line in here. `unsafe` is allowed in `raw`, `stack`,
 //! `borrowed` and `unlock` only.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -32,6 +32,7 @@ pub mod reserve;
 pub mod room;
 pub mod segment;
 pub mod size;
+pub mod stack;
 pub mod target;
 pub mod text;
 

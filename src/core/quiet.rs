@@ -50,3 +50,9 @@ impl Drop for Undisturbed {
         }
     }
 }
+
+/// Runs `work` with this thread's signals held off and on a stack of ours: how everything is done that is slow.
+pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
+    let _undisturbed = Undisturbed::new();
+    crate::stack::on_own_stack(work)
+}

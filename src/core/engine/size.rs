@@ -12,7 +12,7 @@ use crate::exchange::Stay;
 use crate::guard::Guard;
 use crate::names;
 use crate::policy::{self, Cause, Request, Situation, Verdict};
-use crate::quiet::Undisturbed;
+use crate::quiet::undisturbed;
 use crate::reserve::{reserve_in_ram, Shortage};
 use crate::segment::{Held, Identity, Place, Segment};
 
@@ -50,9 +50,10 @@ impl Engine {
         if !self.table.may_hold(identity) {
             return Ok(());
         }
-        let _undisturbed = Undisturbed::new();
-        let Some(held) = self.table.find(identity) else { return Ok(()) };
-        self.size_held(held, Sizing { fd, own_descriptor: true, stat, bytes, call })
+        undisturbed(|| match self.table.find(identity) {
+            Some(held) => self.size_held(held, Sizing { fd, own_descriptor: true, stat, bytes, call }),
+            None => Ok(()),
+        })
     }
 
     /// As [`Engine::sizing`], for truncate(2) on a direct child of a guard.
@@ -109,7 +110,11 @@ impl Engine {
         if !self.table.may_hold(identity) {
             return false;
         }
-        let _undisturbed = Undisturbed::new();
+        undisturbed(|| self.mapping_ours(fd, stat))
+    }
+
+    fn mapping_ours(&self, fd: BorrowedFd<'_>, stat: Stat) -> bool {
+        let identity = Identity::of(&stat);
         let Some(mut held) = self.table.find(identity) else { return false };
         let bytes = stat.st_size as u64;
         let unsized_yet = held.get().is_some_and(|segment| segment.promised == 0 && !segment.mapped);
