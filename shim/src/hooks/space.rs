@@ -85,11 +85,36 @@ unsafe fn raw(number: i64, first: usize, buffer: usize) -> c_int {
     errno::from_raw(unsafe { syscall6(number, first, buffer, 0, 0, 0, 0) }) as c_int
 }
 
-/// glibc makes statvfs of statfs; before the constructor there is nothing to make it of.
+/// statvfs made of statfs as glibc does (sysdeps/unix/sysv/linux/internal_statvfs.c), for the time before the constructor.
 #[cold]
-fn not_yet() -> c_int {
-    errno::set(libc::ENOSYS);
-    -1
+unsafe fn raw_statvfs(number: i64, first: usize, buffer: usize) -> c_int {
+    /// The kernel's flag for "f_flags is filled in"; not for statvfs.
+    const ST_VALID: u64 = 0x20;
+    // The kernel's struct statfs on 64-bit machines is fifteen words: type, bsize, blocks, bfree, bavail, files, ffree, fsid,
+    // namelen, frsize, flags and four spare ones.
+    let mut words = [0u64; 15];
+    // SAFETY: the caller's, with a buffer of the size that the kernel fills.
+    let result = unsafe { raw(number, first, words.as_mut_ptr() as usize) };
+    if result == 0 {
+        let [_, bsize, blocks, bfree, bavail, files, ffree, fsid, namelen, frsize, flags, ..] = words;
+        // SAFETY: the program's own buffer; statvfs and statvfs64 are one structure on 64-bit machines, zero is valid for it.
+        unsafe {
+            let answer = buffer as *mut libc::statvfs;
+            answer.write(std::mem::zeroed());
+            (*answer).f_bsize = bsize;
+            (*answer).f_frsize = if frsize == 0 { bsize } else { frsize };
+            (*answer).f_blocks = blocks;
+            (*answer).f_bfree = bfree;
+            (*answer).f_bavail = bavail;
+            (*answer).f_files = files;
+            (*answer).f_ffree = ffree;
+            (*answer).f_favail = ffree;
+            (*answer).f_fsid = fsid;
+            (*answer).f_namemax = namelen;
+            (*answer).f_flag = flags & !ST_VALID;
+        }
+    }
+    result
 }
 
 macro_rules! by_path {
@@ -139,8 +164,14 @@ unsafe fn early_fstatfs(fd: usize, buffer: usize) -> c_int {
     unsafe { raw(libc::SYS_fstatfs, fd, buffer) }
 }
 
-unsafe fn early_statvfs(_: usize, _: usize) -> c_int {
-    not_yet()
+unsafe fn early_statvfs(path: usize, buffer: usize) -> c_int {
+    // SAFETY: the program's own arguments.
+    unsafe { raw_statvfs(libc::SYS_statfs, path, buffer) }
+}
+
+unsafe fn early_fstatvfs(fd: usize, buffer: usize) -> c_int {
+    // SAFETY: the program's own arguments.
+    unsafe { raw_statvfs(libc::SYS_fstatfs, fd, buffer) }
 }
 
 by_path! {
@@ -153,6 +184,6 @@ by_path! {
 by_descriptor! {
     fstatfs, shmguard_fstatfs, FSTATFS, statfs, f_bsize, early_fstatfs;
     fstatfs64, shmguard_fstatfs64, FSTATFS64, statfs64, f_bsize, early_fstatfs;
-    fstatvfs, shmguard_fstatvfs, FSTATVFS, statvfs, f_frsize, early_statvfs;
-    fstatvfs64, shmguard_fstatvfs64, FSTATVFS64, statvfs64, f_frsize, early_statvfs;
+    fstatvfs, shmguard_fstatvfs, FSTATVFS, statvfs, f_frsize, early_fstatvfs;
+    fstatvfs64, shmguard_fstatvfs64, FSTATVFS64, statvfs64, f_frsize, early_fstatvfs;
 }
