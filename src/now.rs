@@ -270,7 +270,10 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
     let in_guard = segments.iter().filter(|segment| segment.place == Place::Guard);
     let explained: u64 = in_guard.clone().map(|segment| segment.held).sum::<u64>().saturating_add(links);
     let promised = in_guard
-        .filter(|segment| segment.in_ledger && names::kind(segment.name.as_bytes()) == names::Kind::Plain)
+        .filter(|segment| {
+            let kind = names::kind(segment.name.as_bytes());
+            !kind.stays() && kind.may_be_reserved() && !config.keeps(segment.name.as_bytes())
+        })
         .map(|segment| segment.promised.saturating_sub(segment.held))
         .sum();
     let held_by = |place: Place| segments.iter().filter(move |s| s.place == place).map(|s| s.held).sum::<u64>();

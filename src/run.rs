@@ -27,10 +27,9 @@ use shmguard_core::size::{parse, Amount};
 use crate::{now, path};
 use deaths::Ended;
 use launch::Terminal;
-use signals::Signals;
 use watch::Watch;
 
-pub use signals::name as signal_name;
+pub use signals::{name as signal_name, Signals};
 
 /// Runs CMD under the library and says at its end what it used.
 ///

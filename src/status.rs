@@ -11,7 +11,7 @@ use shmguard_core::size::Human;
 use crate::now::{self, Now, Whose};
 
 pub use json::object;
-pub use table::{age, cell, holders, where_is, Width};
+pub use table::{age, cell, holders, where_is};
 
 /// Shows every segment now: name, size, bytes held, where, creator, who holds it, age; totals, targets, and use that no
 /// segment explains.

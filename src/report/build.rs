@@ -30,6 +30,10 @@ pub struct Builder {
     /// Sizings of versions of the library that did not tell.
     guessed: Timeline,
     lives: Lives,
+    /// Least that was in the guard before one of our segments: what is not the programs' own.
+    baseline: Option<u64>,
+    /// The log holds only what went wrong: it tells neither numbers nor a timeline.
+    pub partial: bool,
     /// Ends that parents learnt of: (time, child, signal).
     pub children: Vec<(f64, i64, i32)>,
     /// Sizings that did not fit and stayed, or were refused: (time, process, segment, bytes, used, why).
@@ -64,10 +68,15 @@ impl Lives {
         }
     }
 
-    fn by_program(&self) -> BTreeMap<String, u64> {
+    /// Their shares of `total` bytes: the measured sum is right, only whose it is comes from here.
+    fn by_program(&self, total: u64) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for (program, bytes) in &self.queue {
-            *sums.entry(program.clone()).or_insert(0) += bytes;
+            *sums.entry(program.clone()).or_insert(0u64) += bytes;
+        }
+        for bytes in sums.values_mut() {
+            let scaled = (u128::from(*bytes) * u128::from(total)).checked_div(u128::from(self.sum));
+            *bytes = scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX));
         }
         sums
     }
@@ -139,11 +148,13 @@ impl Builder {
         let command = event.who.command.to_string();
         let fresh = self.sized.insert((size.file.0, size.file.1, size.name.clone()));
         let growth = if fresh { size.bytes } else { size.bytes.saturating_sub(size.before) };
-        let program = self.programs.entry(command.clone()).or_default();
-        program.segments += u64::from(fresh);
-        program.bytes = program.bytes.saturating_add(growth);
-        if self.by_process.insert((command.clone(), event.who.pid, event.who.start)) {
-            program.processes += 1;
+        if !self.partial {
+            let program = self.programs.entry(command.clone()).or_default();
+            program.segments += u64::from(fresh);
+            program.bytes = program.bytes.saturating_add(growth);
+            if self.by_process.insert((command.clone(), event.who.pid, event.who.start)) {
+                program.processes += 1;
+            }
         }
         let redirected_before =
             size.redirected.unwrap_or_else(|| size.demand.saturating_sub(size.used.saturating_add(size.promised)));
@@ -162,7 +173,11 @@ impl Builder {
                     self.target(path);
                 }
             }
-            "refuse" => self.summary.segments.refused += 1,
+            "refuse" => {
+                self.summary.segments.refused += 1;
+                // It was wanted all the same.
+                self.peak(0, 0, point.demand().saturating_add(growth), at);
+            }
             decision => {
                 // What is reserved is in use at once, what is not is promised: the sum is the same.
                 point.promised_bytes = point.promised_bytes.saturating_add(growth);
@@ -187,8 +202,14 @@ impl Builder {
                 at_s: at,
             });
         }
-        point.programs = self.lives.by_program();
+        let fill = size.used.saturating_add(size.promised);
+        let baseline = self.baseline.map_or(fill, |known| known.min(fill));
+        self.baseline = Some(baseline);
+        point.programs = self.lives.by_program(point.demand().saturating_sub(baseline));
         self.peak(point.tmpfs_bytes, 0, point.demand(), at);
+        if self.partial {
+            return;
+        }
         if size.redirected.is_some() {
             self.peak(0, point.redirected_bytes, 0, at);
             self.measured.push(point);
@@ -378,14 +399,16 @@ mod tests {
         builder.event(&event(102.0, "b", size("xyz", 10, "keep", 5, 50)));
         builder.event(&event(103.0, "b", size("xyzz", 999, "refuse", 5, 50)));
         let summary = builder.finish();
-        assert_eq!(summary.peak.demand_bytes, 90);
-        assert_eq!(summary.peak.demand_at_s, Some(1.0));
+        // What was refused was wanted as well.
+        assert_eq!(summary.peak.demand_bytes, 5 + 50 + 999);
+        assert_eq!(summary.peak.demand_at_s, Some(3.0));
         assert_eq!((summary.peak.tmpfs_bytes, summary.peak.redirected_bytes), (40, 50));
         assert_eq!((summary.segments.redirected, summary.segments.refused), (1, 1));
         let programs: Vec<_> = summary.timeline.iter().map(|point| point.programs.clone()).collect();
         assert_eq!(programs[1], BTreeMap::from([("a".to_owned(), 40), ("b".to_owned(), 50)]));
         // 35 bytes went meanwhile: the oldest segment's.
         assert_eq!(programs[2], BTreeMap::from([("a".to_owned(), 5), ("b".to_owned(), 60)]));
+        assert_eq!(summary.timeline.iter().map(Point::demand).collect::<Vec<_>>(), [40, 90, 65, 55]);
         assert_eq!(summary.duration_s, 3.0);
     }
 

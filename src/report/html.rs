@@ -49,10 +49,10 @@ fn heading(summary: &Summary, out: &mut String) {
     };
     let _ = write!(
         out,
-        "<h1><code>{}</code></h1>\n<p class=\"sub\"><span class=\"badge {class}\">{how}</span> {:.1} s, {} processes used shared memory, {}</p>\n",
+        "<h1><code>{}</code></h1>\n<p class=\"sub\"><span class=\"badge {class}\">{how}</span> {:.1} s, {} used shared memory, {}</p>\n",
         escape(&summary.command.join(" ")),
         summary.duration_s,
-        summary.processes,
+        text::count(summary.processes, "process", "es"),
         escape(&date(summary.started_s))
     );
     for line in &summary.explanation {

@@ -144,10 +144,15 @@ pub fn targets(summary: &Summary) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// A number and its noun.
+pub fn count(number: u64, noun: &str, plural: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { plural })
+}
+
 /// Numbers of segments, and the largest.
 pub fn segments(summary: &Summary) -> String {
     let segments = &summary.segments;
-    let mut line = format!("{} segments, {} redirected", segments.created, segments.redirected);
+    let mut line = format!("{}, {} redirected", count(segments.created, "segment", "s"), segments.redirected);
     for (number, word) in
         [(segments.refused, "refused"), (segments.unsaved, "could not be helped"), (segments.leaked, "left behind")]
     {

@@ -13,6 +13,7 @@ use crate::now::{self, Now, Place, Whose};
 use crate::report::build::Builder;
 use crate::report::log::{self, Event, What, Who};
 use crate::report::summary::{Memory, Summary};
+use crate::report::text::count;
 
 /// Lines that a summary has at most.
 const MOST_LINES: usize = 10;
@@ -45,6 +46,7 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
         watch.config().guards.first().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     builder.summary.guard.capacity_bytes = watch.evidence.capacity;
     builder.summary.guard.budget_bytes = watch.evidence.capacity.map(|capacity| watch.config().budget_bytes(capacity));
+    builder.partial = !setting.whole_log;
     for event in &events {
         builder.event(event);
     }
@@ -57,7 +59,12 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
     if !setting.whole_log {
         add_programs(&mut builder, &watch);
     }
+    let seen = watch.records.values().map(|(record, segments)| record.created.max(segments.len() as u64)).sum();
     let summary = &mut builder.summary;
+    // A process that was killed did not get to write its last numbers.
+    summary.segments.created = summary.segments.created.max(seen);
+    summary.peak.tmpfs_bytes = summary.peak.tmpfs_bytes.max(watch.evidence.fullest);
+    summary.peak.demand_bytes = summary.peak.demand_bytes.max(watch.evidence.fullest);
     match ended {
         Ended::Status(status) => summary.exit = Some(*status),
         Ended::Signal(signal) => summary.signal = Some(*signal),
@@ -152,7 +159,10 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
     let used = peak.demand_bytes > 0 || summary.segments.created > 0;
     let head = format!("{command} {how} after {:.1} s", summary.duration_s);
     if used {
-        lines.push(format!("{head}; {} processes used shared memory", summary.processes));
+        lines.push(match summary.processes {
+            0 => head,
+            processes => format!("{head}; {} used shared memory", count(processes, "process", "es")),
+        });
     } else {
         lines.push(format!("{head}; {} was not used", summary.guard.path));
     }
@@ -179,7 +189,9 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
         lines.push(format!("by program: {}", crate::report::text::programs(summary, 3)));
         if let Some(first) = summary.warnings.first() {
             let text = first.text.strip_prefix("shmguard: ").unwrap_or(&first.text);
-            lines.push(format!("{} warnings, the first: {}", summary.warnings.len(), shorten(text, 120)));
+            let number = count(summary.warnings.len() as u64, "warning", "s");
+            let word = if summary.warnings.len() > 1 { ", the first" } else { "" };
+            lines.push(format!("{number}{word}: {}", shorten(text, 120)));
         }
         lines.push(crate::report::text::advice(summary));
         lines.push(crate::report::text::caution(summary));

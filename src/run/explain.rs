@@ -103,8 +103,16 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
         );
     }
     let fill = match evidence.capacity {
-        Some(capacity) => format!("{} of {} in use at the fullest seen", Human(evidence.fullest), Human(capacity)),
-        None => format!("{} in use", Human(evidence.fullest)),
+        Some(capacity) if full => format!("was full ({} of {} in use)", Human(evidence.fullest), Human(capacity)),
+        // Its pages are freed as it dies, before anybody can look.
+        Some(capacity) => {
+            format!(
+                "had no room for all of it ({} large, {} in use when last seen)",
+                Human(capacity),
+                Human(evidence.fullest)
+            )
+        }
+        None => format!("has no limit ({} in use); memory itself was short", Human(evidence.fullest)),
     };
     let touched = segment.map(|segment| format!(" as it touched {segment}")).unwrap_or_default();
     let stale = evidence.capacity.is_some_and(|capacity| evidence.used_before > capacity / 2);
@@ -117,7 +125,7 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
     } else {
         String::new()
     };
-    format!("{who}{touched}: {path} was full ({fill}){cause}. {}", remedy(builder, watch))
+    format!("{who}{touched}: {path} {fill}{cause}. {}", remedy(builder, watch))
 }
 
 /// SIGKILL: the memory cgroup, or somebody.

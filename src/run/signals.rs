@@ -29,14 +29,39 @@ impl Signals {
     /// The kernel's, from signalfd.
     pub fn take() -> io::Result<Signals> {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut original = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: both sets are filled in by the calls before they are read.
-        unsafe {
+        // SAFETY: the call fills in the set.
+        let all = unsafe {
             libc::sigfillset(all.as_mut_ptr());
-            if libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), original.as_mut_ptr()) != 0 {
+            all.assume_init()
+        };
+        Signals::of(&all)
+    }
+
+    /// Blocks these only.
+    ///
+    /// # Errors
+    /// As [`Signals::take`].
+    pub fn only(signals: &[i32]) -> io::Result<Signals> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the first call fills in the set, the others add to it.
+        let set = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in signals {
+                libc::sigaddset(set.as_mut_ptr(), *signal);
+            }
+            set.assume_init()
+        };
+        Signals::of(&set)
+    }
+
+    fn of(set: &libc::sigset_t) -> io::Result<Signals> {
+        let mut original = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the second set is filled in by the call before it is read.
+        unsafe {
+            if libc::pthread_sigmask(libc::SIG_BLOCK, set, original.as_mut_ptr()) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            let fd = libc::signalfd(-1, all.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            let fd = libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
