@@ -55,21 +55,25 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Measures; every 250 ms with the mappings, else what was only mapped is taken to be as it was then.
-    fn measure(&mut self, targets: &[crate::config::TargetSpec], scope: Scope, pids: &[i32]) {
+    /// Measures; with the mappings every 250 ms and where a new peak would rest on what was only mapped when last looked at.
+    fn measure(&mut self, targets: &[crate::config::TargetSpec], scope: Scope, pids: &[i32], peak: u64) {
+        let total = |bytes: &live::Bytes| bytes.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
         let began = clock_gettime(ClockId::Monotonic);
-        let maps = self.mapped_ms == 0 || now_ms().saturating_sub(self.mapped_ms) >= LIVE_MS;
         let mut bytes = live::measure(targets, scope, pids, false);
         let ended = clock_gettime(ClockId::Monotonic);
         let nanoseconds = (ended.tv_sec - began.tv_sec).saturating_mul(1_000_000_000) + (ended.tv_nsec - began.tv_nsec);
         self.cost_us = (nanoseconds.max(0) / 1000) as u64;
-        if maps {
+        let carried = total(&self.mapped);
+        let old = self.mapped_ms == 0 || now_ms().saturating_sub(self.mapped_ms) >= LIVE_MS;
+        if old || (carried > 0 && total(&bytes).saturating_add(carried) > peak) {
             let all = live::measure(targets, scope, pids, true);
             self.mapped = all.iter().zip(&bytes).map(|(all, held)| all.saturating_sub(*held)).collect();
             self.mapped_ms = now_ms().max(1);
-        }
-        for (bytes, mapped) in bytes.iter_mut().zip(&self.mapped) {
-            *bytes = bytes.saturating_add(*mapped);
+            bytes = all;
+        } else {
+            for (bytes, mapped) in bytes.iter_mut().zip(&self.mapped) {
+                *bytes = bytes.saturating_add(*mapped);
+            }
         }
         self.bytes = bytes;
         self.added = [0; 8];
@@ -293,7 +297,7 @@ impl Engine {
         let pause = if estimate > peak { 1 } else { LIVE_MS };
         if live.measured_ms == 0 || age >= pause.max(live.cost_us.saturating_mul(LIVE_SHARE) / 1000) {
             let pids = self.pids();
-            live.measure(&self.config.targets, Scope { guard: Some(guard) }, &pids);
+            live.measure(&self.config.targets, Scope { guard: Some(guard) }, &pids, peak);
         }
         live.bytes.clone()
     }
@@ -341,7 +345,7 @@ impl Engine {
         // Near the cap, or after a while, the estimate is not good enough.
         let doubtful = total(&live) > cap && age >= (live.cost_us.saturating_mul(4) / 1000).max(2);
         if live.measured_ms == 0 || age >= LIVE_MS || doubtful {
-            live.measure(&self.config.targets, Scope { guard: None }, &pids);
+            live.measure(&self.config.targets, Scope { guard: None }, &pids, u64::MAX);
         }
         total(&live) > cap
     }
