@@ -120,11 +120,7 @@ fn a_process_killed_at_any_moment_leaves_a_name_that_can_be_opened() {
                 fresh(house);
                 let inject = format!("inject={call}:signal=SIGKILL:when={at}");
                 let outcome = sparse(house, "killed", &["-e", &inject]).output();
-                assert_eq!(
-                    outcome.stdout.contains("name: "),
-                    outcome.signal.is_none() && outcome.code == Some(0),
-                    "{outcome}"
-                );
+                assert!(outcome.signal.is_some() || outcome.code == Some(0), "{inject}: {outcome}");
                 let path = Path::new("/dev/shm/killed");
                 if fs::symlink_metadata(path).is_ok() {
                     house.program("opens").arg("killed").output().well();

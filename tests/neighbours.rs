@@ -1,0 +1,556 @@
+//! /dev/shm is writable by everybody. Whatever a neighbour plants there, in a target directory, in the place of the ledger or
+//! among the logs: nothing is opened, changed or removed that the caller could not have named without the library.
+//!
+//! Every test runs twice: with the kernel's protections of sticky directories as distributions set them, and without any.
+//! docs/security.md has the threats; each names its test here.
+
+mod harness;
+mod neighbours {
+    pub mod planted;
+    pub mod setting;
+}
+
+use std::fs;
+use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use harness::{left_in, open_to_all, read_log, tool, House, Run, MIB};
+use neighbours::planted::{label, MATRIX};
+use neighbours::setting::{under_each_setting, Setting};
+
+/// The neighbour who plants things.
+const NEIGHBOUR: u32 = 2001;
+/// The caller, under the library.
+const CALLER: u32 = 2002;
+/// A third user, whose files are nobody's business.
+const THIRD: u32 = 2003;
+
+fn own(path: &Path, uid: u32, mode: u32) {
+    std::os::unix::fs::lchown(path, Some(uid), Some(uid)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    if !path.is_symlink() {
+        open_to_all(path, mode);
+    }
+}
+
+fn write_own(path: &Path, content: &str, uid: u32, mode: u32) {
+    fs::write(path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    own(path, uid, mode);
+}
+
+fn link_own(text: &Path, at: &Path, uid: u32) {
+    symlink(text, at).unwrap_or_else(|error| panic!("{}: {error}", at.display()));
+    own(at, uid, 0);
+}
+
+fn hex(name: &[u8]) -> String {
+    name.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A program of the caller's that makes one redirected segment, attaches to it and removes it.
+fn named(house: &House, wait: &str, name: &[u8]) -> Run {
+    house.program("neighbour_named").number(12 * MIB).arg(wait).arg(hex(name))
+}
+
+/// A program that holds a redirected segment under `name` until it is told to go on.
+fn hold(house: &House, name: &str, mode: &str, uid: u32) -> Run {
+    house.program("hold").arg(name).number(12 * MIB).arg(mode).arg("7").uid(uid)
+}
+
+#[test]
+fn whatever_is_planted_under_a_name_opens_changes_and_removes_nothing_more() {
+    under_each_setting("size=8m", |house, setting| {
+        for planted in MATRIX {
+            for caller in [CALLER, 0] {
+                let mut outcomes = Vec::new();
+                for run in [None, Some(""), Some("1k")] {
+                    planted.plant(house, run.is_some());
+                    let program = house.program("neighbour_try").arg("planted").uid(caller);
+                    let outcome = match run {
+                        None => program.without_library().output().well(),
+                        Some(budget) => {
+                            program.env("SHMGUARD_BUDGET", budget).env("SHMGUARD_QUIET", "1").output().well()
+                        }
+                    };
+                    outcomes.push((outcome.stdout, planted.bystanders(house)));
+                    planted.remove(house);
+                }
+                let (expected, files) = &outcomes[0];
+                for (said, after) in &outcomes[1..] {
+                    assert_eq!(
+                        planted.comparable(said),
+                        planted.comparable(expected),
+                        "{} by {caller} under {setting:?}: another outcome with the library:\n{said}without:\n{expected}",
+                        planted.what
+                    );
+                    assert_eq!(after, files, "{} by {caller} under {setting:?}: another's file", planted.what);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn links_and_targets_swapped_between_check_and_use_are_never_followed_astray() {
+    under_each_setting("size=8m", |house, _| {
+        let secret = house.path("secret");
+        // Everybody may write it, so that fs.protected_hardlinks lets the neighbour give it a second name.
+        write_own(&secret, "the caller's secret", CALLER, 0o666);
+        let mut neighbour = house
+            .program("neighbour_swap")
+            .arg("link")
+            .arg("raced")
+            .arg(house.target())
+            .arg(label(NEIGHBOUR, 1))
+            .arg(&secret)
+            .uid(NEIGHBOUR)
+            .without_library()
+            .start();
+        neighbour.line("begun");
+        for caller in [CALLER, 0] {
+            let run = house.program("neighbour_victim").arg("open").arg("/raced").number(NEIGHBOUR.into()).uid(caller);
+            run.output().well();
+        }
+        neighbour.wait().well();
+        assert_eq!(fs::read_to_string(&secret).expect("the secret"), "the caller's secret");
+        house.nothing_left();
+    });
+}
+
+#[test]
+fn in_a_neighbours_target_directory_segments_are_lost_at_worst() {
+    under_each_setting("size=8m", |house, setting| {
+        let target = house.path("his");
+        fs::create_dir(&target).expect("a directory");
+        own(&target, NEIGHBOUR, 0o777);
+        let secret = house.path("secret");
+        write_own(&secret, "the caller's secret", CALLER, 0o666);
+        let mut neighbour = house
+            .program("neighbour_swap")
+            .arg("target")
+            .arg(&target)
+            .number(CALLER.into())
+            .arg(&secret)
+            .uid(NEIGHBOUR)
+            .without_library()
+            .start();
+        neighbour.line("begun");
+        let run = house.program("neighbour_victim").arg("create").number(3000).number(12 * MIB).uid(CALLER);
+        run.env("SHMGUARD_REDIRECT", &target).env("SHMGUARD_QUIET", "1").output().well();
+        let outcome = neighbour.wait().well();
+        assert!(!outcome.stdout.contains("replaced 0\n"), "{setting:?}: the neighbour came too late: {outcome}");
+        assert_eq!(fs::read_to_string(&secret).expect("the secret"), "the caller's secret");
+        assert_eq!(left_in(Path::new("/dev/shm")), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_target_directory_closed_to_the_caller_is_passed_over_and_named() {
+    under_each_setting("size=8m", |house, _| {
+        let closed = house.path("closed");
+        fs::create_dir(&closed).expect("a directory");
+        own(&closed, NEIGHBOUR, 0o755);
+        let both = format!("{}:{}", closed.display(), house.target().display());
+        let run = named(house, "go", b"x").uid(CALLER).env("SHMGUARD_REDIRECT", both);
+        let outcome = run.output().well();
+        outcome.said_once(&[closed.to_str().expect("plain"), "not writable"]);
+        house.nothing_left();
+        assert_eq!(left_in(&closed), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn root_attaches_to_a_users_segment_and_removes_it_with_its_target() {
+    under_each_setting("size=8m", |house, _| {
+        let mut user = hold(house, "/users", "600", CALLER).start();
+        user.line("ready");
+        assert!(Path::new("/dev/shm/users").is_symlink());
+        let outcome = house.program("neighbour_try").arg("users").output().well();
+        let opens = |way: &str, by: &str| {
+            let line = format!("{way}: opens a file of {CALLER} of {by} bytes");
+            assert!(outcome.stdout.contains(&line), "no {line:?}: {outcome}");
+        };
+        opens("shm_open", &(12 * MIB).to_string());
+        opens("open", &(12 * MIB).to_string());
+        assert!(outcome.stdout.contains("shm_unlink: done\n"), "{outcome}");
+        // The target went with the name; so did what the user holds not: root has truncated it, as it may.
+        house.nothing_left();
+        drop(user);
+        // Neither ledger holds anything of the other's.
+        let state = house.path("state");
+        for (name, uid) in [("shmguard-ledger-0", 0), (&*format!("shmguard-ledger-{CALLER}"), CALLER)] {
+            let meta = fs::metadata(state.join(name)).expect("a ledger");
+            assert_eq!((meta.uid(), meta.mode() & 0o777), (uid, 0o700), "{name}");
+        }
+    });
+}
+
+#[test]
+fn another_users_segment_is_as_closed_in_a_target_as_it_was_in_dev_shm() {
+    under_each_setting("size=8m", |house, setting| {
+        for (mode, may_read, may_write) in [("600", false, false), ("644", true, false), ("666", true, true)] {
+            let mut user = hold(house, "/users", mode, NEIGHBOUR).arg("unlink").start();
+            user.line("ready");
+            let target = fs::read_link("/dev/shm/users").expect("it was redirected");
+            let by_path = |flags: &str| {
+                let script = format!("exec 3{flags}{} || exit 1", target.display());
+                house.program("shell").arg("sh").arg("-c").arg(script).uid(CALLER).without_library().output().code
+                    == Some(0)
+            };
+            // The file itself, by whoever learns its path.
+            assert_eq!(by_path("<"), may_read, "mode {mode}");
+            assert_eq!(by_path("<>"), may_read && may_write, "mode {mode}");
+            // By name: as a regular file of that mode, without O_CREAT (which fs.protected_regular may forbid).
+            let outcome = house.program("neighbour_try").arg("users").uid(CALLER).output().well();
+            let opened = |way: &str| outcome.stdout.contains(&format!("{way}: opens a file of {NEIGHBOUR}"));
+            assert_eq!(opened("shm_open read"), may_read, "{outcome}");
+            assert_eq!(opened("shm_open"), may_write, "{outcome}");
+            assert_eq!(opened("shm_open create"), may_write && *setting == Setting::Open, "{outcome}");
+            assert!(outcome.stdout.contains("\nshm_unlink: E"), "another's name: {outcome}");
+            drop(user);
+            fs::remove_file("/dev/shm/users").expect("its name");
+            fs::remove_file(target).expect("its target");
+        }
+    });
+}
+
+#[test]
+fn several_users_at_once_do_not_meet() {
+    under_each_setting("size=8m", |house, _| {
+        let users = [0, NEIGHBOUR, CALLER, THIRD];
+        let runs: Vec<_> = users
+            .iter()
+            .map(|uid| {
+                let run = house.program("stress").number(2).number(12).number(3 * MIB).uid(*uid);
+                run.env("SHMGUARD_QUIET", "1").start()
+            })
+            .collect();
+        for run in runs {
+            run.wait().well();
+        }
+        house.nothing_left();
+        for uid in users {
+            let ledger = house.path("state").join(format!("shmguard-ledger-{uid}"));
+            let meta = fs::metadata(&ledger).expect("a ledger for each");
+            assert_eq!((meta.uid(), meta.mode() & 0o777), (uid, 0o700));
+        }
+    });
+}
+
+#[test]
+fn leftovers_are_collected_whatever_neighbours_plant_and_theirs_are_left_alone() {
+    under_each_setting("size=8m", |house, _| {
+        // The caller is killed, and its name removed by somebody without the library: the target is an orphan.
+        let orphan = |uid: u32, name: &str| -> PathBuf {
+            let mut run = hold(house, &format!("/{name}"), "600", uid).env("SHMGUARD_QUIET", "1").start();
+            run.line("ready");
+            let path = Path::new("/dev/shm").join(name);
+            let target = fs::read_link(&path).expect("it was redirected");
+            run.signal(rustix::process::Signal::KILL);
+            run.wait().killed_by(rustix::process::Signal::KILL);
+            fs::remove_file(path).expect("its name");
+            target
+        };
+        let callers = orphan(CALLER, "callers");
+        let thirds = orphan(THIRD, "thirds");
+        // A link to the orphan by another, directories that cannot be read, a deep one, a file of its form.
+        link_own(&callers, Path::new("/dev/shm/claimed"), NEIGHBOUR);
+        for (name, mode) in [("private", 0o700), ("letterbox", 0o733)] {
+            fs::create_dir(Path::new("/dev/shm").join(name)).expect("a directory");
+            own(&Path::new("/dev/shm").join(name), NEIGHBOUR, mode);
+        }
+        let mut deep = PathBuf::from("/dev/shm");
+        for _ in 0..20 {
+            deep.push("deep");
+            fs::create_dir(&deep).expect("a directory");
+            own(&deep, NEIGHBOUR, 0o777);
+        }
+        let his = house.target().join(label(NEIGHBOUR, 5));
+        write_own(&his, "his", NEIGHBOUR, 0o666);
+        // The caller's own segment in use must outlive it all.
+        let mut user = hold(house, "/used", "600", CALLER).env("SHMGUARD_QUIET", "1").start();
+        user.line("ready");
+        let used = fs::read_link("/dev/shm/used").expect("it was redirected");
+        // The ledger allows one collection a minute; the one that "used" has just made is it.
+        assert!(!callers.exists(), "the orphan is still there: {:?}", left_in(&house.target()));
+        assert!(used.exists() && thirds.exists() && his.exists(), "{:?}", left_in(&house.target()));
+        // Root's collections leave users' files to the users.
+        named(house, "go", b"roots").env("SHMGUARD_QUIET", "1").output().well();
+        assert!(used.exists() && thirds.exists() && his.exists(), "{:?}", left_in(&house.target()));
+        user.go_on();
+        user.wait().well();
+    });
+}
+
+#[test]
+fn a_ledgers_place_that_a_neighbour_has_taken_is_not_used() {
+    under_each_setting("size=8m", |house, _| {
+        // What would be removed or overwritten if it were taken for a ledger.
+        let precious = house.path("precious");
+        fs::create_dir(&precious).expect("a directory");
+        for name in ["once.level.75", "ended.0", "c-1.1", "p-1.1.1"] {
+            write_own(&precious.join(name), "precious", CALLER, 0o600);
+        }
+        own(&precious, CALLER, 0o700);
+        let place = house.path("state").join(format!("shmguard-ledger-{CALLER}"));
+        let plants: [(&str, &dyn Fn()); 5] = [
+            ("a link to the caller's directory", &|| link_own(&precious, &place, NEIGHBOUR)),
+            ("his own directory", &|| {
+                fs::create_dir(&place).expect("a directory");
+                own(&place, NEIGHBOUR, 0o777);
+            }),
+            ("a file", &|| write_own(&place, "", NEIGHBOUR, 0o666)),
+            ("a fifo", &|| {
+                tool("mkfifo", &[place.to_str().expect("plain")], "apt-get install coreutils");
+                own(&place, NEIGHBOUR, 0o666);
+            }),
+            ("a dangling link", &|| link_own(&house.path("made-by-link"), &place, NEIGHBOUR)),
+        ];
+        for (what, plant) in plants {
+            plant();
+            let before = fs::symlink_metadata(&place).expect("it was planted").ino();
+            named(house, "go", b"x").uid(CALLER).env("SHMGUARD_QUIET", "1").output().well();
+            let after = fs::symlink_metadata(&place).expect("it is still there");
+            assert_eq!(after.ino(), before, "{what}");
+            for name in left_in(&precious) {
+                assert_eq!(fs::read_to_string(precious.join(&name)).expect("a file"), "precious", "{what}: {name}");
+            }
+            assert_eq!(left_in(&precious).len(), 4, "{what}");
+            assert!(!house.path("made-by-link").exists(), "{what}");
+            if after.is_dir() {
+                assert_eq!(left_in(&place), Vec::<String>::new(), "{what}");
+                fs::remove_dir(&place).expect("removed");
+            } else {
+                fs::remove_file(&place).expect("removed");
+            }
+            house.nothing_left();
+        }
+    });
+}
+
+#[test]
+fn a_ledger_of_noise_misleads_nobody() {
+    under_each_setting("size=8m", |house, _| {
+        let precious = house.path("precious");
+        write_own(&precious, "precious", CALLER, 0o600);
+        let run = || hold(house, "/held", "600", CALLER).arg("unlink").env("SHMGUARD_QUIET", "1");
+        let top = house.path("state").join(format!("shmguard-ledger-{CALLER}"));
+        let noises: [&[u8]; 4] = [b"", b"short", &[0xff; 4096], &[b'7'; 70_000]];
+        for (round, noise) in noises.iter().enumerate() {
+            let mut first = run().start();
+            first.line("ready");
+            let ledger = top.join(left_in(&top).first().expect("a ledger"));
+            // Each kind of file in it, of living and dead processes, forged, cut short, and its own one.
+            let living = format!("p-1.{:x}.{:x}", 0, fs::metadata("/proc/self/ns/pid").expect("a namespace").ino());
+            let mut names: Vec<String> = left_in(&ledger);
+            names
+                .extend(["p-7.7.7", "p-999999.1.1", "ended.0", "ended.7", "once.level.75", "c-1.1"].map(str::to_owned));
+            names.push(living);
+            for name in &names {
+                fs::write(ledger.join(name), noise).expect("a forged file");
+                own(&ledger.join(name), CALLER, 0o600);
+            }
+            for (name, text) in [("p-8.8.8", &precious), ("ended.1", &precious), ("ended.2", &ledger)] {
+                link_own(text, &ledger.join(name), CALLER);
+            }
+            tool("mkfifo", &[ledger.join("p-9.9.9").to_str().expect("plain")], "apt-get install coreutils");
+            // Others come and go in it, and the first one ends in it.
+            for name in [&b"a"[..], b"b", b"c"] {
+                named(house, "go", name).uid(CALLER).env("SHMGUARD_QUIET", "1").output().well();
+            }
+            first.go_on();
+            first.wait().well();
+            assert_eq!(fs::read_to_string(&precious).expect("a file"), "precious", "noise {round}");
+            house.nothing_left();
+            fs::remove_dir_all(&top).expect("removed");
+        }
+    });
+}
+
+#[test]
+fn hostile_names_are_served_and_stay_text_in_messages_and_logs() {
+    under_each_setting("size=8m", |house, _| {
+        let target = house.path("t\x1b[2J\n\u{7f}t");
+        fs::create_dir(&target).expect("a directory");
+        open_to_all(&target, 0o1777);
+        let log = house.path("log");
+        fs::create_dir(&log).expect("a directory");
+        open_to_all(&log, 0o1777);
+        let long = [b'x'; 255];
+        let names: [&[u8]; 8] = [
+            b"...",
+            b".. ",
+            b".shmguard-1.1-0123456789abcdef",
+            b"\x1b]0;title\x07",
+            b"\nshmguard: all is well",
+            b"\",\"ev\":\"x\\",
+            b"\xff\xfe\xc3\xa9\x7f\x80\x9b",
+            &long,
+        ];
+        for (round, name) in names.iter().enumerate() {
+            let state = house.path(&format!("state-{round}"));
+            fs::create_dir(&state).expect("a directory");
+            open_to_all(&state, 0o1777);
+            let run = named(house, "go", name).uid(CALLER).env("SHMGUARD_REDIRECT", &target);
+            let outcome = run.env("SHMGUARD_LOG", &log).env("SHMGUARD_STATE", &state).output().well();
+            assert_eq!(outcome.stdout, "gone with its name\n", "it was redirected and removed");
+            let lines = outcome.said();
+            assert!(lines.iter().any(|line| line.contains(" asks for 12.0 MiB for ")), "{outcome}");
+            for line in &lines {
+                let text = line.strip_suffix('\n').expect("a whole line");
+                assert!(!text.chars().any(char::is_control), "control characters in {line:?}");
+            }
+            assert_eq!(lines.concat(), outcome.stderr, "every line of it is one of the library's");
+        }
+        for event in read_log(&log) {
+            assert_ne!(event["ev"], "x", "a name became a field: {event}");
+        }
+        for file in left_in(&log) {
+            let text = fs::read(log.join(file)).expect("a log");
+            assert!(!text.iter().any(|byte| (*byte < b' ' && *byte != b'\n') || *byte == 0x7f), "control characters");
+        }
+        assert_eq!(left_in(&target), Vec::<String>::new());
+        house.nothing_left();
+    });
+}
+
+#[test]
+fn no_line_goes_into_a_file_that_was_planted_among_the_logs() {
+    under_each_setting("size=8m", |house, setting| {
+        let precious = house.path("precious");
+        for what in ["link", "dangling link", "second name", "fifo", "his file", "directory", "nothing"] {
+            let log = house.path("log");
+            fs::create_dir(&log).expect("a directory");
+            open_to_all(&log, 0o1777);
+            write_own(&precious, "precious", CALLER, 0o666);
+            let mut run = named(house, "wait", b"x").uid(CALLER).env("SHMGUARD_LOG", &log).start();
+            run.line("ready");
+            let stat = fs::read_to_string(format!("/proc/{}/stat", run.pid())).expect("it lives");
+            let start: u64 =
+                stat.rsplit(')').next().and_then(|rest| rest.split(' ').nth(20)?.parse().ok()).expect("field 22");
+            let file = log.join(format!("shmguard-{}-{start:x}.jsonl", run.pid()));
+            assert!(!file.exists(), "nothing is logged before a segment is made: the test comes in time");
+            match what {
+                "link" => link_own(&precious, &file, NEIGHBOUR),
+                "dangling link" => link_own(&house.path("made-by-link"), &file, NEIGHBOUR),
+                "second name" => fs::hard_link(&precious, &file).expect("a second name"),
+                "fifo" => {
+                    tool("mkfifo", &[file.to_str().expect("plain")], "apt-get install coreutils");
+                    own(&file, NEIGHBOUR, 0o666);
+                }
+                "his file" => write_own(&file, "", NEIGHBOUR, 0o666),
+                "directory" => fs::create_dir(&file).expect("a directory"),
+                _ => {}
+            }
+            run.go_on();
+            let outcome = run.wait().well();
+            assert_eq!(fs::read_to_string(&precious).expect("a file"), "precious", "{what} under {setting:?}");
+            assert!(!house.path("made-by-link").exists(), "{what}");
+            if what == "nothing" {
+                assert!(!read_log(&log).is_empty(), "the name is the one that was planted");
+            } else {
+                if what == "his file" {
+                    assert_eq!(fs::read_to_string(&file).expect("a file"), "", "a line for the neighbour");
+                }
+                outcome.said_once(&["SHMGUARD_LOG"]);
+            }
+            fs::remove_dir_all(&log).expect("removed");
+            house.nothing_left();
+        }
+    });
+}
+
+#[test]
+fn a_set_uid_program_does_not_listen_to_its_callers_variables() {
+    under_each_setting("size=8m", |house, _| {
+        // Only /etc/ld.so.preload brings a library into a set-uid program.
+        let upper = house.tmpfs("etc", "size=1m");
+        for name in ["upper", "work"] {
+            fs::create_dir(upper.join(name)).expect("a directory");
+        }
+        let options = format!("lowerdir=/etc,upperdir={0}/upper,workdir={0}/work", upper.display());
+        tool("mount", &["-t", "overlay", "-o", &options, "overlay", "/etc"], "a kernel with overlayfs");
+        let library = house.path("libshmguard.so");
+        fs::copy(harness::library(), &library).expect("a copy");
+        open_to_all(&library, 0o755);
+        fs::write("/etc/ld.so.preload", format!("{}\n", library.display())).expect("written");
+
+        let program = house.path("program");
+        fs::copy(harness::program_file("neighbour_named"), &program).expect("a copy");
+        let (log, state) = (house.path("roots-log"), house.path("roots-state"));
+        for place in [&log, &state] {
+            fs::create_dir(place).expect("a directory");
+            own(place, 0, 0o700);
+        }
+        let runs = |uid: u32| {
+            let run = house.program("shell").arg(&program).number(MIB).arg("go").arg(hex(b"x")).without_library();
+            run.uid(uid).env("SHMGUARD_LOG", &log).env("SHMGUARD_STATE", &state).output().well()
+        };
+        // As root and not set-uid, the library is there and listens.
+        open_to_all(&program, 0o755);
+        runs(0);
+        assert!(!left_in(&log).is_empty() && !left_in(&state).is_empty(), "the library was loaded");
+        for place in [&log, &state] {
+            fs::remove_dir_all(place).expect("removed");
+            fs::create_dir(place).expect("a directory");
+            own(place, 0, 0o700);
+        }
+        open_to_all(&program, 0o4755);
+        runs(CALLER);
+        assert_eq!(left_in(&log), Vec::<String>::new(), "made by root for a user who could not");
+        assert_eq!(left_in(&state), Vec::<String>::new(), "made by root for a user who could not");
+        tool("umount", &["--lazy", "/etc"], "apt-get install mount");
+        house.nothing_left();
+    });
+}
+
+#[test]
+fn a_second_name_for_a_target_makes_attaching_fail_and_nothing_else() {
+    under_each_setting("size=8m", |house, setting| {
+        let mut user = hold(house, "/users", "600", CALLER).arg("unlink").start();
+        user.line("ready");
+        let target = fs::read_link("/dev/shm/users").expect("it was redirected");
+        let link = house.target().join("second");
+        let script = format!("ln {} {}", target.display(), link.display());
+        let linked = house.program("shell").arg("sh").arg("-c").arg(script).uid(NEIGHBOUR).without_library().output();
+        // fs.protected_hardlinks is what stands between the neighbour and this.
+        assert_eq!(linked.code == Some(0), *setting == Setting::Open, "{linked}");
+        let outcome = house.program("neighbour_try").arg("users").uid(CALLER).output().well();
+        let expected = if *setting == Setting::Open { "shm_open: ELOOP\n" } else { "shm_open: opens a file of 2002" };
+        assert!(outcome.stdout.contains(expected), "{outcome}");
+        drop(user);
+        let _ = fs::remove_file(&link);
+        let _ = fs::remove_file(&target);
+        assert!(!Path::new("/dev/shm/users").exists() || fs::remove_file("/dev/shm/users").is_ok());
+    });
+}
+
+#[test]
+fn modes_of_the_librarys_own_files_are_closed() {
+    under_each_setting("size=8m", |house, _| {
+        let log = house.path("log");
+        let mut user = hold(house, "/users", "600", CALLER).arg("unlink").env("SHMGUARD_LOG", &log);
+        fs::create_dir(&log).expect("a directory");
+        open_to_all(&log, 0o1777);
+        user = user.env("SHMGUARD_QUIET", "1");
+        let mut user = user.start();
+        user.line("ready");
+        let mut seen = 0;
+        let mut look = |path: &Path, mode: u32| {
+            let meta = fs::symlink_metadata(path).expect("it is there");
+            assert_eq!((meta.uid(), meta.permissions().mode() & 0o7777), (CALLER, mode), "{}", path.display());
+            seen += 1;
+        };
+        let top = house.path("state").join(format!("shmguard-ledger-{CALLER}"));
+        look(&top, 0o700);
+        for ledger in left_in(&top) {
+            look(&top.join(&ledger), 0o700);
+            left_in(&top.join(&ledger)).iter().for_each(|name| look(&top.join(&ledger).join(name), 0o600));
+        }
+        left_in(&log).iter().for_each(|name| look(&log.join(name), 0o600));
+        left_in(&house.target()).iter().for_each(|name| look(&house.target().join(name), 0o600));
+        assert!(seen >= 5, "ledger, its directory and files, a log, a target");
+        user.go_on();
+        user.wait().well();
+        house.nothing_left();
+    });
+}
