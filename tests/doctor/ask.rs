@@ -1,4 +1,5 @@
 //! Runs `shmguard doctor` and reads its answer.
+#![allow(dead_code)] // each test file uses its own part
 
 use std::ffi::OsStr;
 use std::path::Path;
