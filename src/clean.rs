@@ -1,6 +1,7 @@
-//! `shmguard clean`: leftovers of dead runs in targets, in the guarded directory and in the ledgers.
+//! `shmguard clean`: leftovers of dead runs in targets, in the guarded directory, in the ledgers and of `shmguard run`.
 
 mod ledgers;
+mod runs;
 
 use std::ffi::{CStr, OsStr};
 use std::fmt::Write as _;
@@ -20,8 +21,8 @@ use crate::now;
 
 /// Lists leftovers of dead runs; --yes removes them.
 ///
-/// Leftovers are files in the targets to which no segment leads any more, temporary names in the guarded directory, and
-/// ledger entries of processes that are gone. Only what belongs to this user; nothing that a living process could need.
+/// Leftovers are files in the targets to which no segment leads any more, temporary names in the guarded directory,
+/// ledger entries of processes that are gone, and directories of a `shmguard run` that was killed. Only what belongs to this user; nothing that a living process could need.
 /// Exit 1: something could not be removed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  shmguard clean\n  shmguard clean --yes")]
@@ -62,7 +63,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             files(&config, path, &guard, &me, args, &mut left);
         }
     }
-    left.extend(ledgers::clean(&now::state_places(&config), &me, args.young, args.yes));
+    let places = now::state_places(&config);
+    left.extend(ledgers::clean(&places, &me, args.young, args.yes));
+    left.extend(runs::clean(&places, &me, args.young, args.yes));
     let failed = left.iter().any(|leftover| leftover.removed == Some(false));
     let text = if args.json { to_json(&left, args.yes) } else { tell(&left, args.yes)? };
     std::io::stdout().write_all(text.as_bytes())?;

@@ -4,7 +4,6 @@
 //! [`loads`]), judged ([`findings`]) and answered with lines to paste for this kind of environment ([`environment`],
 //! [`fix`]).
 
-mod elf;
 mod environment;
 mod facts;
 mod findings;

@@ -2,7 +2,7 @@
 
 mod closing;
 mod deaths;
-mod elf;
+pub mod elf;
 mod evidence;
 mod explain;
 mod launch;

@@ -136,3 +136,29 @@ fn what_is_young_is_left_alone() {
         assert_eq!(leftovers(house).len(), 1);
     });
 }
+
+#[test]
+fn directories_of_killed_runs_go_and_those_of_living_ones_stay() {
+    house("size=16m", |house| {
+        let me = Owner::current();
+        let plant = |run: u32, of: Owner| {
+            let uid = rustix::process::geteuid().as_raw();
+            let name = format!("state/shmguard-run-{uid}-{run}-abcdef/shmguard-ledger-{uid}/{:08x}-1.2", me.boot);
+            let path = house.path(&name);
+            fs::create_dir_all(&path).expect("mkdir");
+            let ledger = Ledger::at(CString::new(path.as_os_str().as_bytes()).expect("no NUL"), of);
+            ledger.write(&record(&of), &[]).expect("written");
+            house.path(name.split("/shmguard-ledger").next().expect("the run"))
+        };
+        let gone = i32::MAX as u32;
+        let dead = Owner { pid: i32::MAX, start: 1, ..me };
+        let killed = plant(gone - 1, dead);
+        let running = plant(std::process::id(), dead);
+        let its_program_lives = plant(gone - 2, me);
+        let elsewhere = plant(gone - 3, Owner { namespace: 1, ..dead });
+        let (code, text) = clean(house, &["--yes", "--young", "0"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(!killed.exists() && text.contains("a run that was killed"), "{text}");
+        assert!(running.exists() && its_program_lives.exists() && elsewhere.exists(), "{text}");
+    });
+}

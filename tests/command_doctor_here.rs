@@ -178,7 +178,7 @@ fn the_reason_why_the_library_does_not_load_is_named() {
     other.splice(18..20, 8u16.to_le_bytes());
     fs::write(at("libshmguard.so"), other).expect("written");
     let says = why_not(&at("libshmguard.so"), &empty);
-    assert!(says.contains("the library is for machine 8"), "{says}");
+    assert!(says.contains("the library is for machine 8 with 64 bits"), "{says}");
 
     // A library that wants a symbol of a C library that does not exist yet.
     fs::write(at("new.map"), "GLIBC_9.99 { global: not_yet; };\n").expect("written");
@@ -211,6 +211,10 @@ fn a_program_that_is_meant_is_judged_by_its_file() {
         let judge = || here(&["--program", path(&program)]);
         fs::copy("/bin/true", &program).expect("a copy");
         judge().well();
+        // Set-user-ID, but for root by root: nobody gets further rights, and the loader preloads.
+        tool("chmod", &["4755", path(&program)], "apt-get install coreutils");
+        judge().well();
+        chown(&program, Some(4711), Some(4711)).expect("chown");
         tool("chmod", &["4755", path(&program)], "apt-get install coreutils");
         assert!(judge().needs(&["library"]).finding("library").0.contains("set-user-ID"));
         assert!(here(&["--program", "no-such-program"]).needs(&["library"]).finding("library").0.contains("PATH"));

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use super::elf::Elf;
 use super::root::{Environment, Root};
 use crate::path;
+use crate::run::elf;
 
 /// What is known of the library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -34,9 +34,9 @@ impl Library {
         let mut library = Library::default();
         library.look_at_preload(root, environment);
         if !root.is_here() {
-            if let Some(reason) = unsuitable(&root.path("bin/cat")).or_else(|| unsuitable(&root.path("bin/sh"))) {
-                library.reason = Some(reason);
-            }
+            let programs = ["bin/cat", "bin/sh"].map(|program| root.path(program));
+            library.reason =
+                programs.iter().find_map(|program| elf::obstacle(program)).map(|obstacle| obstacle.to_string());
             return library;
         }
         match path::library() {
@@ -107,26 +107,16 @@ impl Library {
         }
     }
 
-    /// A program that is not started: its file and its mode tell.
+    /// A program that is not started: its file tells.
     fn judge(&mut self, program: &Path, environment: &Environment) {
-        use std::os::unix::fs::MetadataExt;
         let Some(found) = which(program.as_os_str(), environment) else {
             (self.loads, self.reason) = (Some(false), Some(format!("{} is not in PATH", program.display())));
             return;
         };
-        let mode = found.metadata().map_or(0, |status| status.mode());
-        let reason = if mode & 0o6000 != 0 {
-            Some("it is set-user-ID or set-group-ID, and the loader ignores LD_PRELOAD there".to_owned())
-        } else {
-            unsuitable(&interpreter(&found).unwrap_or_else(|| found.clone())).or_else(|| {
-                let (own, library) = (Elf::read(&found)?, Elf::read(self.path.as_deref()?)?);
-                (own.machine != library.machine || own.bits != library.bits).then(|| other_architecture(&library, &own))
-            })
-        };
-        self.child = Some(found.clone());
-        if let Some(reason) = reason {
-            (self.loads, self.reason) = (Some(false), Some(format!("{}: {reason}", found.display())));
+        if let Some(obstacle) = elf::obstacle(&found) {
+            (self.loads, self.reason) = (Some(false), Some(format!("{}: {obstacle}", found.display())));
         }
+        self.child = Some(found);
     }
 }
 
@@ -153,44 +143,17 @@ fn which(program: &OsStr, environment: &Environment) -> Option<PathBuf> {
     std::env::split_paths(places).map(|place| place.join(program)).find(|path| path.is_file())
 }
 
-/// The program that runs a script.
-fn interpreter(script: &Path) -> Option<PathBuf> {
-    let mut head = [0u8; 256];
-    let mut file = std::fs::File::open(script).ok()?;
-    let length = std::io::Read::read(&mut file, &mut head).ok()?;
-    let line = head.get(..length)?.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
-    let first = Path::new(OsStr::from_bytes(words.next()?)).to_owned();
-    Some(first)
-}
-
-/// Why nothing can be preloaded into this program, as its file tells; `None`: it can, or the file cannot be read.
-fn unsuitable(program: &Path) -> Option<String> {
-    let elf = Elf::read(program)?;
-    if elf.is_musl() {
-        return Some(
-            "programs here use musl (as in Alpine), and the library needs glibc: use a Debian or Ubuntu image".into(),
-        );
-    }
-    elf.loader.is_none().then(|| "it is statically linked: no loader, so nothing is preloaded".to_owned())
-}
-
-fn other_architecture(library: &Elf, program: &Elf) -> String {
-    format!("the library is for {}, the program for {}", library.architecture(), program.architecture())
-}
-
 /// The reason, from the files and from what the loader said.
 fn why_not(library: &Path, child: &Path, said: &str) -> String {
-    if let (Some(own), Some(other)) = (Elf::read(library), Elf::read(child)) {
-        if own.machine != other.machine || own.bits != other.bits {
-            return other_architecture(&own, &other);
+    match (machine(library), machine(child)) {
+        (None, _) => return format!("{} is no library (or cannot be read by this user)", library.display()),
+        (Some(own), Some(other)) if own != other => {
+            return format!("the library is for {}, the programs here for {}", named(own), named(other));
         }
+        _ => {}
     }
-    if Elf::read(library).is_none() {
-        return format!("{} is no library (or cannot be read by this user)", library.display());
-    }
-    if let Some(reason) = unsuitable(child) {
-        return reason;
+    if let Some(obstacle) = elf::obstacle(child) {
+        return format!("{}: {obstacle}", child.display());
     }
     let line = |words: &str| said.lines().find(|line| line.contains(words)).map(str::trim);
     if let Some(line) = line("GLIBC_") {
@@ -213,6 +176,24 @@ fn why_not(library: &Path, child: &Path, said: &str) -> String {
     match said.lines().next() {
         Some(line) => format!("{} said: {line}", child.display()),
         None => format!("{} ran without it and said nothing", child.display()),
+    }
+}
+
+/// Class (1 = 32 bits, 2 = 64) and machine of an ELF file, elf(5); `None`: it is none, or cannot be read.
+fn machine(path: &Path) -> Option<(u8, u16)> {
+    let mut head = [0u8; 20];
+    std::io::Read::read_exact(&mut std::fs::File::open(path).ok()?, &mut head).ok()?;
+    let [0x7f, b'E', b'L', b'F', class, .., low, high] = head else { return None };
+    Some((class, u16::from_le_bytes([low, high])))
+}
+
+fn named(machine: (u8, u16)) -> String {
+    match machine {
+        (_, 3) => "x86 with 32 bits".into(),
+        (_, 40) => "arm with 32 bits".into(),
+        (2, 62) => "x86-64".into(),
+        (2, 183) => "aarch64".into(),
+        (class, number) => format!("machine {number} with {} bits", u32::from(class) * 32),
     }
 }
 
