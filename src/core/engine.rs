@@ -345,7 +345,7 @@ impl Engine {
             sum = sum.saturating_add(room);
         }
         // No file system is larger than this; programs add to what they are told.
-        sum.min(1 << 50)
+        sum.min(1 << 50).min(most_advertised(guard.space.free))
     }
 
     fn redirects(&self) -> bool {
@@ -363,6 +363,22 @@ fn patiently<T>(lock: &Mutex<T>) -> Option<parking_lot::MutexGuard<'_, T>> {
         rustix::thread::sched_yield();
     }
     None
+}
+
+/// The most that may be added to a guarded directory with `free` bytes, in bytes.
+///
+/// From 2 000 000 000 free bytes on joblib keeps its files there (joblib `_memmapping_reducer.py`,
+/// SYSTEM_SHARED_MEM_FS_MIN_SIZE), in a directory below and by write, so that they cannot be moved: a program that went
+/// elsewhere by itself would die of ENOSPC. Where that much is free in truth nothing depends on what is added.
+fn most_advertised(free: u64) -> u64 {
+    const JOBLIB_STAYS: u64 = 2_000_000_000;
+    // Whole blocks of any size up to 1 MiB stay below.
+    const BELOW: u64 = JOBLIB_STAYS - (1 << 20);
+    if free >= JOBLIB_STAYS {
+        u64::MAX
+    } else {
+        BELOW.saturating_sub(free)
+    }
 }
 
 /// CLOCK_BOOTTIME in milliseconds: the clock of start times in /proc.
@@ -386,5 +402,19 @@ fn random() -> u64 {
             let now = clock_gettime(ClockId::Monotonic);
             (now.tv_nsec as u64).rotate_left(32) ^ (now.tv_sec as u64) ^ ((raw::gettid() as u64) << 17)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::most_advertised;
+
+    #[test]
+    fn nobody_is_told_of_joblibs_two_gigabytes_unless_they_are_there() {
+        for free in [0, 64 << 20, 1_999_999_999] {
+            assert!(free + most_advertised(free) < 2_000_000_000 || most_advertised(free) == 0, "{free}");
+        }
+        assert!(most_advertised(64 << 20) > 1 << 30);
+        assert_eq!(most_advertised(2_000_000_000), u64::MAX);
     }
 }

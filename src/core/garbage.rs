@@ -46,6 +46,7 @@ pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i6
     }
     linked.sort_unstable();
     let mut mounts = None;
+    let instance = guard.instance();
     let init_start = process::start_of(1).unwrap_or(0);
     for (index, spec) in targets.iter().enumerate() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -68,8 +69,9 @@ pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i6
                 // Between a target's file and its link there is a moment, for a living creator.
                 old || dead
             } else if same_boot && label.guard.dev == guard.identity.dev {
-                // Device numbers are unique among what is mounted: that tmpfs is gone, and its links with it.
-                true
+                // Device numbers are unique among what is mounted: another instance under ours is gone, and its links with it.
+                // Another directory of this instance is alive, and its links cannot be seen from here.
+                label.instance != 0 && instance != 0 && label.instance != instance
             } else if !is_own_root(directory.as_fd()) {
                 false
             } else if !same_boot {
@@ -79,7 +81,7 @@ pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i6
                 gone && !mounts.get_or_insert_with(Mounts::read).may_hold(label.guard.dev)
             };
             if orphan {
-                orphans.push(Orphan { target: Some(index), name: name.iter().copied().take(112).collect(), bytes });
+                orphans.push(Orphan { target: Some(index), name: name.iter().copied().take(128).collect(), bytes });
             }
         }
     }
@@ -163,7 +165,7 @@ fn scan(
                     && own.now.saturating_sub(stat.st_ctime) > own.young_seconds
                     && temporary(name).is_some_and(|(pid, start)| own.me.pid != pid && !process::is_alive(pid, start));
                 if left {
-                    orphans.push(Orphan { target: None, name: name.iter().copied().take(112).collect(), bytes: 0 });
+                    orphans.push(Orphan { target: None, name: name.iter().copied().take(128).collect(), bytes: 0 });
                     continue;
                 }
                 if let Ok((text, _)) = fs::readlinkat_raw(&listing, name, &mut buffer) {
@@ -199,7 +201,7 @@ fn scan(
                         if let Some((bytes, true)) = own.file(listing.as_fd(), name) {
                             orphans.push(Orphan {
                                 target: None,
-                                name: name.iter().copied().take(112).collect(),
+                                name: name.iter().copied().take(128).collect(),
                                 bytes,
                             });
                         }

@@ -52,6 +52,12 @@ impl Guard {
         self.fd.as_fd()
     }
 
+    /// Which instance of tmpfs the directory lies on (f_fsid, random since Linux 5.14); 0 = not known. Two directories of one
+    /// tmpfs have the same (flatpak mounts one of them as /dev/shm), a container's next life has another.
+    pub fn instance(&self) -> u64 {
+        fs::fstatvfs(&self.fd).map_or(0, |told| told.f_fsid)
+    }
+
     /// Looks at the room again.
     pub fn look_again(&mut self) {
         if let Ok(space) = room::space(self.fd.as_fd()) {

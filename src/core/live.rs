@@ -128,6 +128,7 @@ mod tests {
         let file = |random: u64| {
             let label = Label {
                 guard: Default::default(),
+                instance: 0,
                 creator: crate::target::Creator { boot: 1, pid: 2, start: 3, namespace: 4 },
                 random,
             };

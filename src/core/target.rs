@@ -1,8 +1,8 @@
 //! The target directories: where a segment's file goes when it does not fit into the guard.
 //!
 //! A target's file name says whose it is, so that a directory may be shared by many guards, containers and users:
-//! `shmguard-BOOT-DEV.INO-PID.START.NAMESPACE-RANDOM`, all hexadecimal but PID: the kernel's boot id (two machines may share
-//! a network directory), the guard's identity, the creator with its start time and pid namespace, and 64 random bits.
+//! `shmguard-BOOT-DEV.INO.INSTANCE-PID.START.NAMESPACE-RANDOM`, all hexadecimal but PID: the kernel's boot id (two machines may share
+//! a network directory), the guard's identity and the instance of tmpfs that it lies on, the creator with its start time and pid namespace, and 64 random bits.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +19,7 @@ use crate::text::Text;
 pub const PREFIX: &[u8] = b"shmguard-";
 
 /// Name of a file in a target directory.
-pub type TargetName = ArrayVec<u8, 112>;
+pub type TargetName = ArrayVec<u8, 128>;
 
 /// Who created a target's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Creator {
 pub struct Label {
     /// The guarded directory whose segment it is.
     pub guard: Identity,
+    /// The instance of tmpfs that it lies on; 0 = not known.
+    pub instance: u64,
     /// The process that made it.
     pub creator: Creator,
     /// Makes the name unique and unguessable.
@@ -48,12 +50,13 @@ pub struct Label {
 impl Label {
     /// The file name.
     pub fn name(&self) -> TargetName {
-        let mut text = Text::<112>::new();
+        let mut text = Text::<128>::new();
         text.add(format_args!(
-            "shmguard-{:08x}-{:x}.{:x}-{}.{:x}.{:x}-{:016x}",
+            "shmguard-{:08x}-{:x}.{:x}.{:x}-{}.{:x}.{:x}-{:016x}",
             self.creator.boot,
             self.guard.dev,
             self.guard.ino,
+            self.instance,
             self.creator.pid,
             self.creator.start,
             self.creator.namespace,
@@ -68,6 +71,7 @@ impl Label {
         let mut parts = text.split('-');
         let boot = hex(parts.next()?)?;
         let (dev, ino) = parts.next()?.split_once('.')?;
+        let (ino, instance) = ino.split_once('.')?;
         let (pid, start) = parts.next()?.split_once('.')?;
         let (start, namespace) = start.split_once('.')?;
         let random = parts.next()?;
@@ -76,6 +80,7 @@ impl Label {
         }
         Some(Label {
             guard: Identity { dev: hex(dev)?, ino: hex(ino)? },
+            instance: hex(instance)?,
             creator: Creator {
                 boot: u32::try_from(boot).ok()?,
                 pid: pid.parse().ok().filter(|pid| *pid > 0)?,
@@ -251,11 +256,12 @@ mod tests {
     fn a_label_survives_its_name() {
         let label = Label {
             guard: Identity { dev: 0x2f, ino: u64::MAX },
+            instance: u64::MAX,
             creator: Creator { boot: 0xdeadbeef, pid: 4194304, start: u64::MAX >> 16, namespace: u64::from(u32::MAX) },
             random: u64::MAX,
         };
         assert_eq!(Label::parse(&label.name()), Some(label));
-        assert!(label.name().len() <= 104);
+        assert!(label.name().len() <= 121);
     }
 
     #[test]
@@ -264,13 +270,13 @@ mod tests {
             &b""[..],
             b"shmguard-",
             b"shmguard-x",
-            b"shmguard-1-2.3-4.5.6-7",
-            b"shmguard-1-2.3-0.5.6-0123456789abcdef",
-            b"shmguard-1-2.3-4.5-0123456789abcdef",
-            b"shmguard-1-2.3-4.5.6-0123456789abcdef-7",
-            b"shmguard-+1-2.3-4.5.6-0123456789abcdef",
-            b"Shmguard-1-2.3-4.5.6-0123456789abcdef",
-            b"shmguard-1-2.3-4.5.6-0123456789ABCDEF",
+            b"shmguard-1-2.3.9-4.5.6-7",
+            b"shmguard-1-2.3.9-0.5.6-0123456789abcdef",
+            b"shmguard-1-2.3.9-4.5-0123456789abcdef",
+            b"shmguard-1-2.3.9-4.5.6-0123456789abcdef-7",
+            b"shmguard-+1-2.3.9-4.5.6-0123456789abcdef",
+            b"Shmguard-1-2.3.9-4.5.6-0123456789abcdef",
+            b"shmguard-1-2.3.9-4.5.6-0123456789ABCDEF",
         ] {
             assert_eq!(Label::parse(name), None, "{}", String::from_utf8_lossy(name));
         }

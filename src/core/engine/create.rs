@@ -104,7 +104,7 @@ impl Engine {
         let segment = Segment {
             identity,
             name: name.iter().copied().take(255).collect::<Name>(),
-            target_name: target_name.iter().copied().take(112).collect(),
+            target_name: target_name.iter().copied().take(128).collect(),
             origin: plan.origin,
             guard: plan.guard,
             place,
@@ -179,7 +179,9 @@ impl Engine {
         directory: &Directory,
         index: usize,
     ) -> Result<(OwnedFd, TargetName), Made> {
-        let name = Label { guard: guard.identity, creator: self.creator(), random: random() }.name();
+        let name =
+            Label { guard: guard.identity, instance: guard.instance(), creator: self.creator(), random: random() }
+                .name();
         let mode = FileMode::from_raw_mode(creation.mode & 0o7777);
         let file = directory.create(&name, mode).map_err(|_| Made::Target)?;
         let fail = |made: Made| {

@@ -152,7 +152,9 @@ impl Engine {
         guard: &Guard,
         directory: &Directory,
     ) -> Result<(OwnedFd, TargetName), Prepared> {
-        let name = Label { guard: guard.identity, creator: self.creator(), random: random() }.name();
+        let name =
+            Label { guard: guard.identity, instance: guard.instance(), creator: self.creator(), random: random() }
+                .name();
         let file = directory.create(&name, FileMode::RUSR | FileMode::WUSR).map_err(|error| match error {
             Errno::MFILE | Errno::NFILE => Prepared::Descriptors,
             _ => Prepared::Full,
