@@ -77,8 +77,6 @@ def measure(bench):
 def run_once(bench, name, size, larger, expected, env):
     """Runs the loader once in a /dev/shm of `size`; batches per second. Every batch must lie in `expected`."""
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "batches.py")
-    # What an earlier run left to be written to the disk is not this one's.
-    os.sync()
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", BOX, "sh", size, LARGE, larger]
         + [sys.executable, program, str(bench.opt.batches), expected],
