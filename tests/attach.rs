@@ -6,7 +6,7 @@ mod harness;
 
 use std::path::Path;
 
-use harness::{fill_shm, house, left_in, same_everywhere, House, Run, MIB, SEGMENT};
+use harness::{baseline, fill_shm, house, in_small, left_in, same_everywhere, House, Run, MIB, SEGMENT, SMALL};
 
 /// One test per program.
 macro_rules! same_as_unmoved {
@@ -34,6 +34,20 @@ same_as_unmoved! {
     a_segment_can_be_passed_to_other_processes: pass;
     every_kind_of_mapping_works: mappings;
     sizing_calls_fail_as_they_always_did: sizing_errors;
+}
+
+#[test]
+fn random_lives_go_the_same_way() {
+    for company in ["alone", "together"] {
+        for seed in 1..=25 {
+            let describe = |house: &House| house.program("dance").number(seed).number(120).arg(company);
+            let expected = baseline(describe);
+            for small in SMALL {
+                let outcome = in_small(small, describe);
+                assert_eq!(outcome.stdout, expected.stdout, "seed {seed} {company}, {small:?}; {}", outcome.stderr);
+            }
+        }
+    }
 }
 
 /// `hold` with a segment of the default size under `name`, waiting; the caller ends it.

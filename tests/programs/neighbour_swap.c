@@ -48,10 +48,14 @@ int main(int argc, char **argv) {
         snprintf(name, sizeof name, "/dev/shm/%s", argv[2]);
         snprintf(fresh, sizeof fresh, "/dev/shm/%s.fresh", argv[2]);
         snprintf(text, sizeof text, "%s/%s", target, label);
+        /* A sticky directory lets him replace only what is his own: the second name is one of his. */
+        char other[620];
+        snprintf(other, sizeof other, "%s.other", text);
+        close(open(other, O_CREAT | O_RDWR, 0666));
         printf("begun\n");
         fflush(stdout);
         for (unsigned i = 0; !told_to_stop(); i++) {
-            put(i % 4, text, secret);
+            put(i % 4, text, i % 4 == 3 ? other : secret);
             if (i % 16 == 3)
                 put(0, text, secret); /* stays for a while: so that something is opened at all */
             unlink(fresh);
@@ -63,6 +67,7 @@ int main(int argc, char **argv) {
         unlink(text);
         unlink(name);
         unlink(fresh);
+        unlink(other);
         strcat(text, ".fresh");
         unlink(text);
         return 0;
