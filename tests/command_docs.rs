@@ -102,6 +102,22 @@ fn completions_are_scripts_that_the_shells_take() {
 }
 
 #[test]
+fn colour_is_for_terminals_and_not_with_no_color() {
+    let on_a_terminal = |line: &str, variables: &[(&str, &str)]| {
+        let mut script = Command::new("script");
+        script.args(["-qec", &format!("{} {line}", env!("CARGO_BIN_EXE_shmguard")), "/dev/null"]);
+        script.env("TERM", "xterm").env_remove("NO_COLOR").envs(variables.iter().copied());
+        let output = script.output().unwrap_or_else(|error| panic!("script ({error}): apt-get install bsdutils"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for line in ["doctor --no-speed", "doctor --help", "--help"] {
+        let plain = on_a_terminal(line, &[("NO_COLOR", "1")]);
+        assert!(on_a_terminal(line, &[]).contains("\x1b["), "{line}");
+        assert!(!plain.contains("\x1b[") && plain.len() > 100, "{line}: {plain}");
+    }
+}
+
+#[test]
 fn wrong_usage_is_2() {
     for words in [&[][..], &["no-such"], &["metrics", "--no-such"], &["clean", "--young", "-1"], &["path", "x"]] {
         let output = shmguard(words);
