@@ -215,7 +215,8 @@ impl<'a> Found<'a> {
         let place = match known.and_then(|index| self.values.get_mut(index)) {
             Some(place) => place,
             None if name == RUN.as_bytes() => &mut self.run,
-            None if name.starts_with(TORCH.as_bytes()) => return,
+            // The command's own: where it finds the library.
+            None if name == b"SHMGUARD_LIB" || name.starts_with(TORCH.as_bytes()) => return,
             None => return config.complain(name, b"", Problem::Unknown, Instead::Ignored),
         };
         place.get_or_insert(value.trim_ascii());

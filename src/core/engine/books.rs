@@ -16,6 +16,7 @@ use crate::target::{Directory, Medium};
 /// The ledger is written at most so often unless something was redirected, refused or warned of, in milliseconds.
 const WRITE_MS: u64 = 100;
 const URGENT_MS: u64 = 10;
+const FIRST_WRITES: u32 = 16;
 /// Live bytes are measured at most so often, in milliseconds, unless a new peak seems to be reached; and never for more than a
 /// twentieth of the time.
 const LIVE_MS: u64 = 250;
@@ -29,6 +30,7 @@ pub(super) struct Books {
     pub(super) record: Process,
     waiting: Vec<(usize, SegmentRecord)>,
     written_ms: u64,
+    writes: u32,
     urgent: bool,
     others_promised: u64,
     others_read_ms: u64,
@@ -216,7 +218,10 @@ impl Engine {
             }
             let now = now_ms();
             let pause = if books.urgent { URGENT_MS } else { WRITE_MS };
-            if books.written_ms == 0 || now.saturating_sub(books.written_ms) >= pause {
+            // The first segments are written at once: many a process creates one and then only waits.
+            let first = books.writes < FIRST_WRITES && !books.waiting.is_empty();
+            if first || books.written_ms == 0 || now.saturating_sub(books.written_ms) >= pause {
+                books.writes = books.writes.saturating_add(1);
                 books.record.written_ms = wall_ms();
                 let waiting = std::mem::take(&mut books.waiting);
                 if let Some(ledger) = &books.ledger {
