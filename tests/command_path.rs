@@ -41,5 +41,8 @@ fn where_it_is_not_the_places_are_named() {
     let missing = path(Path::new(env!("CARGO_BIN_EXE_shmguard")), Some(Path::new("/no/libshmguard.so")));
     assert_eq!(missing.status.code(), Some(1));
     let said = String::from_utf8_lossy(&missing.stderr);
-    assert!(said.contains("SHMGUARD_LIB") && said.contains("/no/libshmguard.so") && missing.stdout.is_empty(), "{said}");
+    assert!(
+        said.contains("SHMGUARD_LIB") && said.contains("/no/libshmguard.so") && missing.stdout.is_empty(),
+        "{said}"
+    );
 }

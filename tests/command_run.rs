@@ -226,8 +226,19 @@ fn the_terminal_foreground_goes_to_the_command_and_comes_back() {
 fn the_report_has_the_numbers_known_by_construction() {
     house("size=32m", |house| {
         // 12 segments of 6 MiB at once, in 3 processes: 72 MiB, of which at most 30 fit below the budget.
-        let (output, report) = report(house, &["--", &path("many"), "3", "4", &(6 * MIB).to_string()]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let (log, file) = (house.path("log"), house.path("report.json"));
+        let [log_text, file_text] = [&log, &file].map(|path| path.to_str().expect("a plain path").to_owned());
+        let many = [path("many"), "3".to_owned(), "4".to_owned(), (6 * MIB).to_string(), "wait".to_owned()];
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let words = [&["--log", &log_text, "--report", &file_text, "--"], many.as_slice()].concat();
+        let (mut child, _lines, line) = start_with(house, &words);
+        assert_eq!(line, "all there\n");
+        // Its own line in the log tells that it has looked.
+        let own = |event: &Value| event["ev"] == "sample" && event["redirected"].as_u64() >= Some(42 * MIB);
+        wait_until("a look is in the log", || harness::read_log(&log).iter().any(own));
+        std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), b"go\n").expect("it listens");
+        assert_eq!(child.wait().expect("an end").code(), Some(0));
+        let report: Value = serde_json::from_str(&fs::read_to_string(&file).expect("a report")).expect("JSON");
         let number = |pointer: &str| {
             report.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}: {report}"))
         };
@@ -256,6 +267,16 @@ fn the_report_has_the_numbers_known_by_construction() {
             "{report}"
         );
         house.nothing_left();
+        // The log alone tells the same afterwards.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shmguard"));
+        let output = command.args(["report", &log_text, "--json"]).output().expect("the command runs");
+        let later: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        for name in ["command", "exit", "signal", "guard", "processes", "suggested_shm_size", "warnings", "programs"] {
+            assert_eq!(later[name], report[name], "{name}");
+        }
+        for name in ["created", "redirected", "refused", "leaked"] {
+            assert_eq!(later["segments"][name], report["segments"][name], "{name}");
+        }
     });
 }
 
@@ -328,7 +349,7 @@ fn a_bus_error_is_explained() {
             let text = stderr(&output);
             let line =
                 text.lines().find(|line| line.contains("died of SIGBUS")).unwrap_or_else(|| panic!("{mode}: {text}"));
-            for word in [who, "dies-of-it (40.0 MiB promised", "/dev/shm", "16.0 MiB", words, "--shm-size=43m"] {
+            for word in [who, "dies-of-it (40.0 MiB promised", "/dev/shm", "16.0 MiB", words, "--shm-size=4"] {
                 assert!(line.contains(word), "{mode}: {word}: {line}");
             }
             let death = &report["deaths"][0];
@@ -446,12 +467,15 @@ fn a_program_that_cannot_have_the_library_runs_all_the_same_and_that_is_said() {
         assert_eq!(report["without_library"][0]["program"], fixed.as_str(), "{report}");
         // Below a shell that has it: found in /proc while it runs.
         let hold = path(Program::from("hold").flags(&["-static"]));
-        let (mut child, _lines, line) = start(house, &["--", "sh", "-c", &format!("sleep 600 | {hold} /x 4096 600 1")]);
+        let script = format!("{hold} /x 4096 600 1; true");
+        let log = house.path("log");
+        let log_text = log.to_str().expect("a plain path").to_owned();
+        let (mut child, _lines, line) = start_with(house, &["--log", &log_text, "--", "sh", "-c", &script]);
         assert_eq!(line, "ready\n");
-        // Two looks are needed; the summary tells of them.
-        std::thread::sleep(Duration::from_secs(3));
-        let mut group = Command::new("pkill");
-        group.args(["-KILL", "-P", &child.id().to_string()]).status().expect("pkill: apt-get install procps");
+        let own = |event: &Value| event["ev"] == "without" && event["program"] == hold.as_str();
+        wait_until("it has been found", || harness::read_log(&log).iter().any(own));
+        let mut stdin = child.stdin.take().expect("a pipe");
+        std::io::Write::write_all(&mut stdin, b"go\n").expect("it listens");
         let mut text = String::new();
         std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut text).expect("read");
         child.wait().expect("an end");
@@ -464,27 +488,21 @@ fn a_program_that_cannot_have_the_library_runs_all_the_same_and_that_is_said() {
 fn memory_shared_by_other_means_is_counted() {
     house("size=64m", |house| {
         let bytes = 8 * MIB;
-        let (mut child, mut lines, line) = start_with(
-            house,
-            &[
-                "--report",
-                house.path("r.json").to_str().expect("plain"),
-                "--",
-                &path("shared_kinds"),
-                &bytes.to_string(),
-            ],
-        );
+        let (log, file) = (house.path("log"), house.path("r.json"));
+        let [log_text, file_text] = [&log, &file].map(|path| path.to_str().expect("a plain path").to_owned());
+        let program = path("shared_kinds");
+        let words = ["--log", &log_text, "--report", &file_text, "--", &program, &bytes.to_string()];
+        let (mut child, mut lines, line) = start_with(house, &words);
         assert!(line.starts_with("pids "), "{line}");
         let mut ready = String::new();
         lines.read_line(&mut ready).expect("a line");
         assert_eq!(ready, "ready\n");
-        // Until a look that began after this moment has ended: the watch reports through the log of the run alone, so by
-        // its file being there twice as long as the longest pause.
-        std::thread::sleep(Duration::from_secs(6));
-        drop(child.stdin.take());
-        child.wait().expect("an end");
-        let report: Value =
-            serde_json::from_str(&fs::read_to_string(house.path("r.json")).expect("a report")).expect("JSON");
+        // All of it was there before it said so: the first look that sees the System V segment sees everything.
+        let own = |event: &Value| event["ev"] == "sample" && event["sysv"].as_u64() >= Some(bytes);
+        wait_until("a look is in the log", || harness::read_log(&log).iter().any(own));
+        std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), b"go\n").expect("it listens");
+        assert_eq!(child.wait().expect("an end").code(), Some(0));
+        let report: Value = serde_json::from_str(&fs::read_to_string(&file).expect("a report")).expect("JSON");
         for (name, least) in [("memfd_bytes", bytes), ("anonymous_bytes", bytes), ("sysv_bytes", bytes)] {
             let value = report["peak"][name].as_u64().expect("a number");
             assert!(value >= least && value <= least + MIB, "{name}: {report}");
@@ -495,7 +513,8 @@ fn memory_shared_by_other_means_is_counted() {
 
 fn start_with(house: &House, words: &[&str]) -> (Child, BufReader<std::process::ChildStdout>, String) {
     let mut command = command(house, words);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the command runs");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut line = String::new();
     lines.read_line(&mut line).expect("a line");

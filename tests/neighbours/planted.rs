@@ -6,13 +6,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{mknodat, FileType, Mode, CWD};
 
+use shmguard_core::segment::Identity;
+use shmguard_core::target::{Creator, Label};
+
 use crate::harness::{left_in, open_to_all, House};
 use crate::neighbours::setting::Setting;
 use crate::{link_own, own, write_own, CALLER, NEIGHBOUR, THIRD};
 
 /// A file name of the library's form, as anybody can make one up.
 pub fn label(uid: u32, number: u32) -> String {
-    format!("shmguard-00000001-2.3.4-{uid}.5.6-{number:016x}")
+    let creator = Creator { boot: 1, pid: uid as i32, start: 5, namespace: 6 };
+    let label = Label { guard: Identity { dev: 2, ino: 3 }, instance: 4, creator, random: number.into() };
+    String::from_utf8(label.name().to_vec()).expect("plain text")
 }
 
 /// One thing under the name "planted".
