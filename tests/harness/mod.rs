@@ -20,7 +20,7 @@ use std::process::Command;
 pub use built::{debug_library, installed_library, library, program_file, Program};
 pub use events::{read_log, Event};
 pub use run::{Outcome, Run, Running};
-pub use same::{baseline, fill_shm, in_small, same, same_everywhere, Small, BALLAST, SEGMENT, SMALL};
+pub use same::{baseline, baseline_noisy, fill_shm, in_small, same, same_everywhere, Small, BALLAST, SEGMENT, SMALL};
 
 /// One mebibyte, in bytes.
 pub const MIB: u64 = 1 << 20;

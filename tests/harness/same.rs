@@ -29,9 +29,15 @@ pub const BALLAST: &str = "ballast-of-the-test";
 /// Runs `describe(house)` without the library in a `/dev/shm` of 1 GiB. It must end well, silently, leaving nothing.
 #[track_caller]
 pub fn baseline(describe: impl Fn(&House) -> Run + Sync) -> Outcome {
+    baseline_noisy(describe).silent()
+}
+
+/// As [`baseline`], for a program that writes to standard error by itself.
+#[track_caller]
+pub fn baseline_noisy(describe: impl Fn(&House) -> Run + Sync) -> Outcome {
     let mut outcome = None;
     house("size=1g", |house| {
-        outcome = Some(describe(house).without_library().output().well().silent());
+        outcome = Some(describe(house).without_library().output().well());
         house.nothing_left();
     });
     outcome.expect("the house ran")
