@@ -204,6 +204,11 @@ fn another_users_segment_is_as_closed_in_a_target_as_it_was_in_dev_shm() {
             assert_eq!(opened("shm_open"), may_write, "{outcome}");
             assert_eq!(opened("shm_open create"), may_write && *setting == Setting::Open, "{outcome}");
             assert!(outcome.stdout.contains("\nshm_unlink: E"), "another's name: {outcome}");
+            // Without the library the kernel decides about the link, by fs.protected_symlinks.
+            let outcome = house.program("neighbour_try").arg("users").uid(CALLER).without_library().output().well();
+            let follows = outcome.stdout.contains(&format!("\nopen read: opens a file of {NEIGHBOUR}"));
+            assert_eq!(follows, may_read && *setting == Setting::Open, "{outcome}");
+            assert!(outcome.stdout.starts_with("shm_open read: ELOOP\n"), "{outcome}");
             drop(user);
             fs::remove_file("/dev/shm/users").expect("its name");
             fs::remove_file(target).expect("its target");
@@ -551,4 +556,23 @@ fn modes_of_the_librarys_own_files_are_closed() {
         user.wait().well();
         house.nothing_left();
     });
+}
+
+#[test]
+fn every_threat_of_the_security_page_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/security.md")).expect("docs/security.md");
+    let mut rows = 0;
+    for line in page.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()) {
+        let tests = line.trim_end_matches('|').rsplit('|').next().expect("a last column");
+        let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "no test: {line}");
+        for name in named {
+            let (file, test) = name.split_once("::").unwrap_or(("neighbours", name));
+            let source = fs::read_to_string(root.join(format!("tests/{file}.rs"))).unwrap_or_default();
+            assert!(source.contains(&format!("#[test]\nfn {test}() {{")), "{name} is not a test");
+        }
+        rows += 1;
+    }
+    assert!(rows >= 25, "{rows} threats");
 }
