@@ -66,8 +66,9 @@ pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i6
             let orphan = if linked.binary_search(&label.random).is_ok() {
                 false
             } else if same_boot && label.guard == guard.identity {
-                // Between a target's file and its link there is a moment, for a living creator.
-                old || dead
+                // Between a target's file and its link there is a moment, for a living creator. Another instance with our
+                // numbers (kernels that tell no time of birth) is an earlier life.
+                old || dead || (label.instance != 0 && instance != 0 && label.instance != instance)
             } else if same_boot && label.guard.dev == guard.identity.dev {
                 // Device numbers are unique among what is mounted: another instance under ours is gone, and its links with it.
                 // Another directory of this instance is alive, and its links cannot be seen from here.
@@ -78,7 +79,7 @@ pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i6
                 old
             } else {
                 let gone = dead || (earlier && (old || root_is_layer()));
-                gone && !mounts.get_or_insert_with(Mounts::read).may_hold(label.guard.dev)
+                gone && !mounts.get_or_insert_with(Mounts::read).may_hold(label.guard.dev, label.instance)
             };
             if orphan {
                 orphans.push(Orphan { target: Some(index), name: name.iter().copied().take(128).collect(), bytes });
@@ -238,17 +239,18 @@ fn root_is_layer() -> bool {
         .is_ok_and(|root| crate::room::fs_type(root.as_fd()) == Ok(crate::room::FsKind::Overlay))
 }
 
-/// The devices that are mounted in any mount namespace of a visible process; `None` when not everything could be read.
-struct Mounts(Option<Vec<u64>>);
+/// Every tmpfs that is mounted where a visible process is; `None` when not everything could be read.
+struct Mounts(Option<Vec<process::MountedTmpfs>>);
 
 impl Mounts {
     fn read() -> Mounts {
-        Mounts(process::mounted_devices())
+        Mounts(process::mounted_tmpfs())
     }
 
-    /// Is the device mounted somewhere, as far as can be known?
-    fn may_hold(&self, dev: u64) -> bool {
-        self.0.as_ref().is_none_or(|devices| devices.contains(&dev))
+    /// Is the tmpfs mounted somewhere, as far as can be known? Device numbers are used again, instances are not.
+    fn may_hold(&self, dev: u64, instance: u64) -> bool {
+        let Some(mounts) = &self.0 else { return true };
+        mounts.iter().any(|mount| mount.dev == dev && mount.may_be(instance))
     }
 }
 
