@@ -186,6 +186,8 @@ pub struct Now {
     pub identity: Identity,
     /// Its room, as the kernel says.
     pub space: Space,
+    /// Bytes used when the look began.
+    pub used_before: u64,
     /// Is it a tmpfs?
     pub is_ram: bool,
     /// How full it may become.
@@ -222,9 +224,14 @@ impl Now {
         self.targets.iter().map(|target| target.held).sum()
     }
 
+    /// Bytes used both before and after the look: what is being filled meanwhile counts as promised already.
+    pub fn steady_used(&self) -> u64 {
+        self.space.used.min(self.used_before)
+    }
+
     /// Used, promised and redirected: what would have to fit if nothing were redirected.
     pub fn demand(&self) -> u64 {
-        self.space.used.saturating_add(self.promised).saturating_add(self.redirected())
+        self.steady_used().saturating_add(self.promised).saturating_add(self.redirected())
     }
 }
 
@@ -298,6 +305,7 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
         path: shown,
         identity: guard.identity,
         space,
+        used_before: guard.space.used,
         is_ram: guard.is_ram,
         budget: space.capacity.map(|capacity| config.budget_bytes(capacity)),
         targets,

@@ -7,6 +7,7 @@ mod evidence;
 mod explain;
 mod launch;
 mod options;
+mod record;
 mod signals;
 mod watch;
 
@@ -55,7 +56,7 @@ pub struct Args {
     variables: options::Options,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -168,6 +169,8 @@ pub(crate) struct Setting {
     log: Option<PathBuf>,
     /// The events are all there: a log was asked for, or a report.
     whole_log: bool,
+    /// The log is the user's own and stays: what the watch sees goes there too.
+    keeps_log: bool,
 }
 
 impl Setting {
@@ -184,7 +187,8 @@ impl Setting {
         let asked = merged(&environment);
         let directory = run_directory(&asked);
         let mut log = asked.log.as_ref().map(|log| PathBuf::from(OsStr::from_bytes(log.to_bytes())));
-        let whole_log = log.is_some() || report;
+        let keeps_log = log.is_some();
+        let whole_log = keeps_log || report;
         if let Some(directory) = &directory {
             environment.push((RUN.into(), Some(directory.path().into())));
             let own = directory.path().join("log");
@@ -199,7 +203,7 @@ impl Setting {
             bail!("no directory can be written for the log of --report: neither /run/user/UID nor /var/tmp nor /tmp");
         }
         let config = merged(&environment);
-        Ok(Setting { config, environment, directory, log, whole_log })
+        Ok(Setting { config, environment, directory, log, whole_log, keeps_log })
     }
 }
 

@@ -93,7 +93,7 @@ impl Builder {
     pub fn event(&mut self, event: &Event) {
         self.first.get_or_insert(event.t);
         self.last = self.last.max(event.t);
-        let is_run = matches!(event.what, What::Run { .. } | What::Sample(_) | What::End { .. });
+        let is_run = &*event.who.command == "shmguard";
         if !is_run {
             self.commands.insert(event.who.pid, event.who.command.to_string());
         }
@@ -136,6 +136,12 @@ impl Builder {
             What::Exit { tmpfs, redirected, demand } => {
                 let at = self.since(event.t);
                 self.peak(*tmpfs, *redirected, *demand, at);
+            }
+            What::Without { program, reason } => {
+                let without = super::summary::Without { program: program.clone(), reason: reason.clone() };
+                if !self.summary.without_library.contains(&without) {
+                    self.summary.without_library.push(without);
+                }
             }
             What::Run { command } => self.summary.command.clone_from(command),
             What::Sample(sample) => self.sample(event.t, sample),

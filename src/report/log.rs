@@ -56,6 +56,8 @@ struct Line {
     memfd: u64,
     anonymous: u64,
     sysv: u64,
+    program: String,
+    reason: String,
 }
 
 /// A process in the log.
@@ -136,6 +138,13 @@ pub enum What {
     },
     /// `shmguard run` looked at everything.
     Sample(Box<Sample>),
+    /// `shmguard run` found a program without the library.
+    Without {
+        /// Its file.
+        program: String,
+        /// Why.
+        reason: String,
+    },
     /// The program of `shmguard run` ended.
     End {
         /// Its status.
@@ -173,7 +182,7 @@ pub struct Size {
 }
 
 /// Everything at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Bytes used in the guard.
     pub used: u64,
@@ -302,6 +311,7 @@ impl Line {
                 anonymous: self.anonymous,
                 sysv: self.sysv,
             })),
+            "without" => What::Without { program: self.program, reason: self.reason },
             "end" => What::End { exit: self.exit, signal: (self.signal > 0).then_some(self.signal) },
             _ => return None,
         })

@@ -162,7 +162,8 @@ pub fn segments(summary: &Summary) -> String {
     }
     let large = summary.largest.iter().take(2).map(|large| {
         let name = if large.name.is_empty() { "a nameless one" } else { &large.name };
-        format!("{name} {} of {}[{}]", Human(large.bytes), large.command, large.pid)
+        let command = if large.command.is_empty() { "?" } else { &large.command };
+        format!("{name} {} of {command}[{}]", Human(large.bytes), large.pid)
     });
     let large = large.collect::<Vec<_>>().join(", ");
     if !large.is_empty() {

@@ -1,6 +1,5 @@
 //! The end of a run: everything that was seen becomes one summary, and at most ten lines of it go to standard error.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use shmguard_core::ledger::Process;
@@ -21,15 +20,11 @@ const MOST_LINES: usize = 10;
 /// Puts together what the watch, the ledger and the log know. Removes the run's directory.
 pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summary {
     let duration = watch.duration();
-    let after = now::look(watch.config(), 0, &Whose::Below(std::process::id() as i32)).ok();
+    let after = now::look(watch.config(), 0, &Whose::All).ok();
+    if let Some(record) = &mut watch.record {
+        record.end(ended);
+    }
     let mut events = read_log(setting, watch.started);
-    let created: HashSet<String> = events
-        .iter()
-        .filter_map(|event| match &event.what {
-            What::Create { name } => Some(name.to_string()),
-            _ => None,
-        })
-        .collect();
     let who = Who { pid: i64::from(std::process::id()), start: 0, command: "shmguard".into() };
     let begin = What::Run { command: watch.command.clone() };
     events.push(Event { t: watch.started, who, what: begin });
@@ -72,7 +67,7 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
     summary.duration_s = (duration.as_secs_f64() * 1000.0).round() / 1000.0;
     summary.without_library = std::mem::take(&mut watch.without);
     if let Some(now) = &after {
-        summary.segments.leaked = leaked(&watch, now, &created);
+        summary.segments.leaked = leaked(&watch, now);
     }
     let memory = now::memory();
     let kills = super::evidence::oom_kills().zip(watch.evidence.oom_kills_before);
@@ -129,19 +124,15 @@ fn add_programs(builder: &mut Builder, watch: &Watch) {
     }
 }
 
-/// Names in the guard that this run made, that were not there before, and that no living process of the run holds.
-fn leaked(watch: &Watch, now: &Now, created: &HashSet<String>) -> u64 {
-    let recorded: HashSet<(u64, u64)> = watch
-        .records
-        .values()
-        .flat_map(|(_, segments)| segments.iter().map(|segment| (segment.dev, segment.ino)))
-        .collect();
+/// Names in the guard that were made since the run began and that nobody holds. In a /dev/shm that others use at the same time
+/// theirs may be among them.
+fn leaked(watch: &Watch, now: &Now) -> u64 {
     let left = now.segments.iter().filter(|segment| {
         segment.named
             && matches!(segment.place, Place::Guard | Place::Target(_))
             && segment.holders.is_empty()
+            && segment.created_ms.is_none_or(|created| created as f64 / 1000.0 >= watch.started)
             && !watch.evidence.names_before.contains(&segment.name)
-            && (recorded.contains(&(segment.identity.dev, segment.identity.ino)) || created.contains(&segment.name))
     });
     left.count() as u64
 }

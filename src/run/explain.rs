@@ -94,7 +94,8 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
         .or(recorded.map(|segment| String::from_utf8_lossy(&segment.name).into_owned()))
         .or(overflow.map(|overflow| overflow.2.to_string()));
     let full = was_full(watch);
-    if !full && segment.is_none() {
+    let stale = evidence.capacity.is_some_and(|capacity| evidence.used_before > capacity / 2);
+    if !full && !stale && segment.is_none() {
         "none".clone_into(&mut death.cause);
         let free =
             evidence.least_free.map_or_else(|| "room".to_owned(), |free| format!("at least {} free", Human(free)));
@@ -115,7 +116,6 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
         None => format!("has no limit ({} in use); memory itself was short", Human(evidence.fullest)),
     };
     let touched = segment.map(|segment| format!(" as it touched {segment}")).unwrap_or_default();
-    let stale = evidence.capacity.is_some_and(|capacity| evidence.used_before > capacity / 2);
     death.cause = if stale { "stale" } else { "bytes" }.to_owned();
     let cause = if stale {
         format!(

@@ -13,6 +13,7 @@ use shmguard_core::process::{self, Owner};
 
 use super::deaths::Killed;
 use super::evidence::{Evidence, Limits};
+use super::record::Record;
 use super::Setting;
 use crate::now::{self, Now, Place, Whose};
 use crate::report::log::{Event, Sample, What, Who};
@@ -56,6 +57,8 @@ pub struct Watch {
     suspects: HashMap<i32, u64>,
     commands: HashMap<i32, String>,
     limits: Limits,
+    /// The run's lines in the user's own log.
+    pub record: Option<Record>,
 }
 
 impl Watch {
@@ -79,7 +82,11 @@ impl Watch {
             suspects: HashMap::new(),
             commands: HashMap::new(),
             limits: Limits::read(),
+            record: None,
         };
+        if let Some(log) = setting.log.as_deref().filter(|_| setting.keeps_log) {
+            watch.record = Record::begin(log, watch.me.start, &watch.command);
+        }
         watch.evidence.oom_kills_before = super::evidence::oom_kills();
         if let Ok(before) = now::look(&watch.config, 0, &Whose::Of(&[])) {
             watch.evidence.used_before = before.space.used;
@@ -105,6 +112,9 @@ impl Watch {
     pub fn without_library(&mut self, program: &Path, reason: &str) {
         let without = Without { program: program.display().to_string(), reason: reason.to_owned() };
         if !self.without.contains(&without) && self.without.len() < 20 {
+            if let Some(record) = &mut self.record {
+                record.without(&without.program, reason);
+            }
             self.without.push(without);
         }
     }
@@ -132,7 +142,8 @@ impl Watch {
         for segment in now.segments.iter().filter(|one| matches!(one.place, Place::Guard | Place::Target(_))) {
             let creator = segment.creator.as_ref().map(|creator| creator.command.clone());
             let holder = segment.holders.first().map(|holder| self.command(holder.pid));
-            let Some(command) = creator.filter(|name| !name.is_empty()).or(holder) else { continue };
+            let known = [creator, holder].into_iter().flatten().find(|name| !name.is_empty());
+            let Some(command) = known.or_else(|| segment.named.then(|| "(gone)".to_owned())) else { continue };
             *programs.entry(command.clone()).or_insert(0) += segment.held;
             let pid = segment.creator.as_ref().map(|creator| creator.pid);
             let pid = pid.or_else(|| segment.holders.first().map(|holder| holder.pid));
@@ -151,7 +162,7 @@ impl Watch {
             });
         }
         let sample = Sample {
-            used: now.space.used,
+            used: now.steady_used(),
             promised: now.promised,
             redirected: now.redirected(),
             programs,
@@ -159,6 +170,9 @@ impl Watch {
             anonymous: now.other.anonymous,
             sysv: now.other.system_v,
         };
+        if let Some(record) = &mut self.record {
+            record.sample(&sample);
+        }
         let who = Who { pid: i64::from(self.me.pid), start: self.me.start, command: "shmguard".into() };
         self.samples.push(Event { t: now.at_ms as f64 / 1000.0, who, what: What::Sample(Box::new(sample)) });
         if self.samples.len() > SAMPLES {
@@ -253,6 +267,9 @@ impl Watch {
             }
         }
         self.evidence.glance(&self.config);
+        if let Some(record) = self.record.as_mut().filter(|_| matches!(killed.signal, libc::SIGBUS | libc::SIGKILL)) {
+            record.killed(killed.pid, killed.signal);
+        }
         if self.killed.len() < 100 {
             self.killed.push(killed);
         }

@@ -18,8 +18,8 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
         Constraint::Length(1), // title
         Constraint::Length(1), // gauge
         Constraint::Length(1), // marks below it
-        Constraint::Length(2), // numbers
-        Constraint::Length(4), // history
+        Constraint::Length(3), // numbers
+        Constraint::Length(3), // history
         Constraint::Min(3),    // table
         Constraint::Length(1), // keys
     ])
@@ -125,34 +125,30 @@ fn gauge_lines<'a>(now: &Now, state: &State, width: u16) -> (Line<'a>, Line<'a>)
 }
 
 fn totals<'a>(now: &Now, state: &State) -> Vec<Line<'a>> {
-    let mut first = format!(
-        "demand {}: {} here, {} promised, {} redirected; peak {}",
-        Human(now.demand()),
-        Human(now.space.used),
-        Human(now.promised),
-        Human(now.redirected()),
-        Human(state.peak)
+    let demand = format!(
+        "demand {} = here {} + promised {} + redirected {}; peak {}",
+        short(now.demand()),
+        short(now.space.used),
+        short(now.promised),
+        short(now.redirected()),
+        short(state.peak)
     );
-    if now.strangers > 0 {
-        first.push_str(&format!("; strangers {}", Human(now.strangers)));
-    }
     let targets = now.targets.iter().take(2).map(|target| match target.medium {
         Some(medium) => {
             format!("{} ({}) {}, room {}", target.path, medium.word(), short(target.held), short(target.room))
         }
         None => format!("{} unusable", target.path),
     });
-    let mut second = targets.collect::<Vec<_>>().join("; ");
+    let targets = targets.collect::<Vec<_>>().join("; ");
     let other = now.other;
-    if other != crate::now::Other::default() {
-        second.push_str(&format!(
-            "; memfd {}, anonymous {}, SysV {}",
-            short(other.memfd),
-            short(other.anonymous),
-            short(other.system_v)
-        ));
-    }
-    vec![Line::from(first), Line::from(second)]
+    let elsewhere = format!(
+        "strangers {}; elsewhere: memfd {}, anonymous {}, System V {}",
+        short(now.strangers),
+        short(other.memfd),
+        short(other.anonymous),
+        short(other.system_v)
+    );
+    vec![Line::from(demand), Line::from(targets), Line::from(elsewhere)]
 }
 
 fn draw_history(frame: &mut Frame<'_>, area: Rect, now: &Now, state: &State) {
@@ -161,7 +157,6 @@ fn draw_history(frame: &mut Frame<'_>, area: Rect, now: &Now, state: &State) {
     let words = vec![
         Line::from(format!("{:>9}", short(highest))),
         Line::from(Span::styled("  demand", dim(state))),
-        Line::default(),
         Line::from(format!("{:>9}", "0")),
     ];
     frame.render_widget(Paragraph::new(words), label);
@@ -242,6 +237,7 @@ mod tests {
                 readonly: false,
                 noexec: false,
             },
+            used_before: 48 << 20,
             is_ram: true,
             budget: Some(60 << 20),
             segments: vec![
@@ -289,7 +285,8 @@ mod tests {
         let column = |percent: usize| 1 + 78 * percent / 100 - 21;
         assert_eq!(marks.match_indices('w').map(|(at, _)| at).collect::<Vec<_>>(), [column(75), column(90)], "{marks}");
         assert_eq!(lines[2].rfind('B'), Some(1 + 78 * 60 / 64));
-        assert!(lines[3].contains("demand 146.0 MiB") && lines[3].contains("strangers 7.0 MiB"), "{}", lines[3]);
+        assert!(lines[3].starts_with("demand 146.0M = here 48.0M + promised 8.0M + redirected 90.0M"), "{}", lines[3]);
+        assert!(lines[5].starts_with("strangers 7.0M"), "{}", lines[5]);
         let rows: Vec<&String> = lines.iter().filter(|line| line.contains("python3[4711]")).collect();
         assert!(
             rows[0].starts_with("moved") && rows[1].starts_with("large") && rows[2].starts_with("small"),
