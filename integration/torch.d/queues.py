@@ -50,6 +50,8 @@ def main():
     ask.add_argument("--count", type=int, default=6)
     opt = ask.parse_args()
 
+    # GNU OpenMP hangs in a forked child whose parent has used its threads before.
+    torch.set_num_threads(1)
     mp.set_sharing_strategy(opt.strategy)
     context = mp.get_context(opt.context)
     inbox, outbox = context.Queue(), context.Queue()
