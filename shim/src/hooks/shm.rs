@@ -2,7 +2,7 @@
 //! no librt has to be loaded and a link of ours can be followed. Another preload's shm_open is called where there is one.
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use libc::mode_t;
 use redhook::{hook, real};
@@ -17,13 +17,28 @@ use super::open::{close, failed, followed, MOST_TRIES};
 use super::path;
 use crate::{errno, life, next};
 
-static FOREIGN_OPEN: AtomicBool = AtomicBool::new(false);
-static FOREIGN_UNLINK: AtomicBool = AtomicBool::new(false);
+/// Whether the next definition is another preload's: asked at the first call, for dladdr would be half of what the library costs
+/// a process that never calls.
+struct Foreign(AtomicU8);
+
+static FOREIGN_OPEN: Foreign = Foreign(AtomicU8::new(0));
+static FOREIGN_UNLINK: Foreign = Foreign(AtomicU8::new(0));
+
+impl Foreign {
+    fn is(&self, next: &next::Next) -> bool {
+        match self.0.load(Ordering::Relaxed) {
+            0 => {
+                let answer = next::is_foreign(next);
+                self.0.store(1 + u8::from(answer), Ordering::Relaxed);
+                answer
+            }
+            known => known == 2,
+        }
+    }
+}
 
 /// Resolves redhook's functions.
 pub fn resolve() {
-    FOREIGN_OPEN.store(next::is_foreign(&next::SHM_OPEN), Ordering::Relaxed);
-    FOREIGN_UNLINK.store(next::is_foreign(&next::SHM_UNLINK), Ordering::Relaxed);
     if next::SHM_OPEN.is_known() {
         let _ = real!(shm_open);
     }
@@ -97,7 +112,7 @@ impl Path {
 /// # Safety
 /// The program's own name; `path` was made of it.
 unsafe fn plain(name: *const c_char, path: &Path, flags: c_int, mode: mode_t) -> c_int {
-    if FOREIGN_OPEN.load(Ordering::Relaxed) {
+    if FOREIGN_OPEN.is(&next::SHM_OPEN) {
         // SAFETY: the program's own call but for O_EXCL.
         return unsafe { real!(shm_open)(name, flags, mode) };
     }
@@ -120,7 +135,12 @@ unsafe fn attach(
         // SAFETY: the program's own call.
         let fd = unsafe { plain(name, path, flags, mode) };
         if fd < 0 {
-            return followed(engine, guard, path.name(), flags | libc::O_CLOEXEC, before);
+            match followed(engine, guard, path.name(), flags | libc::O_CLOEXEC, before) {
+                None if tries < MOST_TRIES => tries += 1,
+                None => return -1,
+                Some(fd) => return fd,
+            }
+            continue;
         }
         tries += 1;
         if tries > MOST_TRIES || !life::shielded(false, || engine.opened(guard, fd)) {
@@ -209,7 +229,7 @@ hook! {
         let link = guarded.and_then(|(engine, guard)| life::shielded(None, || Some(engine.unlinking(guard, path.name()))));
         // Where a target goes with the name, no handler jumps out between the two.
         let _undisturbed = link.as_ref().filter(|link| link.is_ours()).map(|_| Undisturbed::new());
-        let result = if FOREIGN_UNLINK.load(Ordering::Relaxed) {
+        let result = if FOREIGN_UNLINK.is(&next::SHM_UNLINK) {
             // SAFETY: the program's own call.
             unsafe { real!(shm_unlink)(name) }
         } else {
