@@ -44,7 +44,6 @@ pub fn house(shm: &str, body: impl FnOnce(&House) + Send) {
                     house.mount_shm(shm);
                 }
                 body(&house);
-                house.leave();
             })
             .join()
     });
@@ -71,18 +70,6 @@ impl House {
             open_to_all(&house.path(sub), 0o1777);
         }
         house
-    }
-
-    /// Unmounts what lies below the temporary directory, so that it can be removed.
-    fn leave(&self) {
-        let below = format!("{}/", self.dir.path().display());
-        let mounts = fs::read_to_string("/proc/thread-self/mounts").expect("/proc is mounted");
-        for line in mounts.lines().rev() {
-            let path = line.split(' ').nth(1).unwrap_or("");
-            if path.starts_with(&below) {
-                tool("umount", &["--lazy", path], "apt-get install mount");
-            }
-        }
     }
 
     /// A path below the house's temporary directory (on the disk of `/var/tmp`).
@@ -170,6 +157,20 @@ impl House {
     pub fn shm_used(&self) -> u64 {
         let stat = rustix::fs::statvfs("/dev/shm").expect("statvfs of /dev/shm");
         (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+    }
+}
+
+impl Drop for House {
+    /// Unmounts what lies below the temporary directory, so that it can be removed: also when a test has failed.
+    fn drop(&mut self) {
+        let below = format!("{}/", self.dir.path().display());
+        let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
+        for path in mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)) {
+            if path.starts_with(&below) {
+                // What fails here leaves a directory behind, no more; a panic would hide the test's own.
+                let _ = Command::new("umount").args(["--lazy", path]).env_remove("LD_PRELOAD").status();
+            }
+        }
     }
 }
 
