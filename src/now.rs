@@ -186,8 +186,9 @@ pub struct Now {
     pub identity: Identity,
     /// Its room, as the kernel says.
     pub space: Space,
-    /// Bytes used when the look began.
-    pub used_before: u64,
+    /// Used and promised, from what segments were promised and what strangers use: a sum of `used` and the rest of the
+    /// promises would count twice what was filled between the two questions.
+    pub fill: u64,
     /// Is it a tmpfs?
     pub is_ram: bool,
     /// How full it may become.
@@ -224,14 +225,9 @@ impl Now {
         self.targets.iter().map(|target| target.held).sum()
     }
 
-    /// Bytes used both before and after the look: what is being filled meanwhile counts as promised already.
-    pub fn steady_used(&self) -> u64 {
-        self.space.used.min(self.used_before)
-    }
-
     /// Used, promised and redirected: what would have to fit if nothing were redirected.
     pub fn demand(&self) -> u64 {
-        self.steady_used().saturating_add(self.promised).saturating_add(self.redirected())
+        self.fill.saturating_add(self.redirected())
     }
 }
 
@@ -276,13 +272,15 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
     let space = Guard::open(path).map_or(guard.space, |guard| guard.space);
     let in_guard = segments.iter().filter(|segment| segment.place == Place::Guard);
     let explained: u64 = in_guard.clone().map(|segment| segment.held).sum::<u64>().saturating_add(links);
-    let promised = in_guard
+    let strangers = space.used.min(guard.space.used).saturating_sub(explained);
+    let promised: u64 = in_guard
         .filter(|segment| {
             let kind = names::kind(segment.name.as_bytes());
             !kind.stays() && kind.may_be_reserved() && !config.keeps(segment.name.as_bytes())
         })
         .map(|segment| segment.promised.saturating_sub(segment.held))
         .sum();
+    let fill = explained.saturating_add(strangers).saturating_add(promised);
     let held_by = |place: Place| segments.iter().filter(move |s| s.place == place).map(|s| s.held).sum::<u64>();
     let targets = config
         .targets
@@ -305,12 +303,12 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
         path: shown,
         identity: guard.identity,
         space,
-        used_before: guard.space.used,
+        fill,
         is_ram: guard.is_ram,
         budget: space.capacity.map(|capacity| config.budget_bytes(capacity)),
         targets,
         promised,
-        strangers: space.used.min(guard.space.used).saturating_sub(explained),
+        strangers,
         other,
         processes,
         segments,

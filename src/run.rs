@@ -116,6 +116,9 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<u8> {
         Err(error) => {
             let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
             eprintln!("shmguard run: {}: {}", program.display(), reason(&error));
+            if let Some((_, path, true)) = &report {
+                let _ = fs::remove_file(path);
+            }
             return Ok(code);
         }
     };
@@ -128,7 +131,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<u8> {
     }
     let code = ended.code();
     let summary = closing::summarise(&mut setting, watch, &ended);
-    if let Some((mut file, path)) = report {
+    if let Some((mut file, path, _)) = report {
         let html = path.extension().is_some_and(|extension| extension == "html");
         let text = if html { crate::report::html(&summary) } else { crate::report::json(&summary)? };
         let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
@@ -152,9 +155,11 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-fn open_report(path: &Path) -> anyhow::Result<(fs::File, PathBuf)> {
+/// The report's file, its path, and whether it was made just now.
+fn open_report(path: &Path) -> anyhow::Result<(fs::File, PathBuf, bool)> {
+    let fresh = !path.exists();
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
-    Ok((file.with_context(|| format!("the report {}", path.display()))?, path.to_owned()))
+    Ok((file.with_context(|| format!("the report {}", path.display()))?, path.to_owned(), fresh))
 }
 
 /// What CMD is given, and where the library tells us what it saw.

@@ -261,9 +261,10 @@ fn the_report_has_the_numbers_known_by_construction() {
         assert!(!report["warnings"].as_array().expect("a list").is_empty());
         assert!(report["duration_s"].as_f64().expect("a number") > 0.0);
         let programs = report["programs"].as_array().expect("a list");
+        assert!(programs[0]["command"].as_str().is_some_and(|command| command.starts_with("many")), "{report}");
         assert_eq!(
-            (programs[0]["command"].as_str(), programs[0]["segments"].as_u64()),
-            (Some("many-"), Some(12)),
+            (programs[0]["segments"].as_u64(), programs[0]["processes"].as_u64()),
+            (Some(12), Some(3)),
             "{report}"
         );
         house.nothing_left();
@@ -292,14 +293,8 @@ fn the_summary_is_short_and_can_be_pasted() {
             text.get(text.get(..end).expect("a boundary").rfind('\n').map_or(0, |at| at + 1)..).expect("a boundary");
         assert!(summary.lines().count() <= 10, "{summary}");
         assert!(summary.lines().all(|line| line.starts_with("shmguard: ")), "{summary}");
-        for word in [
-            "peak demand 72.0 MiB",
-            "in /dev/shm (32.0 MiB large",
-            "redirected to",
-            "12 segments",
-            "many-",
-            "1 warning",
-        ] {
+        for word in ["peak demand", "in /dev/shm (32.0 MiB large", "redirected to", "12 segments", "many-", "1 warning"]
+        {
             assert!(summary.contains(word), "{word}: {summary}");
         }
         for word in

@@ -36,9 +36,21 @@ pub struct Builder {
     pub partial: bool,
     /// Ends that parents learnt of: (time, child, signal).
     pub children: Vec<(f64, i64, i32)>,
-    /// Sizings that did not fit and stayed, or were refused: (time, process, segment, bytes, used, why).
-    pub overflows: Vec<(f64, Who, Box<str>, u64, u64, Box<str>)>,
+    /// Sizings that did not fit and stayed, or were refused.
+    pub overflows: Vec<Overflow>,
     commands: HashMap<i64, String>,
+}
+
+/// A sizing that did not fit and stayed, or was refused.
+pub struct Overflow {
+    /// The process.
+    pub who: Who,
+    /// The segment's name.
+    pub segment: Box<str>,
+    /// What it asked for.
+    pub bytes: u64,
+    /// Why it could not be moved.
+    pub why: Box<str>,
 }
 
 /// Which program's segments live, from sizings alone: no event tells when a segment ends, so the oldest are taken to end
@@ -193,8 +205,12 @@ impl Builder {
             }
         }
         if matches!(&*size.decision, "refuse" | "overflow") {
-            let name = size.name.clone();
-            self.overflows.push((at, event.who.clone(), name, size.bytes, size.used, size.why.clone()));
+            self.overflows.push(Overflow {
+                who: event.who.clone(),
+                segment: size.name.clone(),
+                bytes: size.bytes,
+                why: size.why.clone(),
+            });
         }
         if &*size.decision != "refuse" {
             self.lives.shrink_to(point.demand().saturating_sub(growth));
@@ -304,8 +320,8 @@ impl Builder {
     /// Deaths as parents learnt of them, for a report without a run.
     pub fn deaths_from_log(&mut self) {
         for (at_s, pid, signal) in std::mem::take(&mut self.children) {
-            let overflow = self.overflows.iter().rev().find(|overflow| overflow.1.pid == pid);
-            let segment = overflow.map(|overflow| overflow.2.to_string());
+            let overflow = self.overflows.iter().rev().find(|overflow| overflow.who.pid == pid);
+            let segment = overflow.map(|overflow| overflow.segment.to_string());
             let cause = if segment.is_some() { "bytes" } else { "unknown" }.to_owned();
             let command = self.commands.get(&pid).cloned().unwrap_or_default();
             self.summary.deaths.push(super::summary::Death { at_s, pid, command, signal, cause, segment });

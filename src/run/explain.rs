@@ -73,7 +73,7 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
             let open = segments.iter().filter(|segment| segment.place == 0 && segment.reserved < segment.promised);
             open.max_by_key(|segment| segment.created_ms)
         });
-    let overflow = builder.overflows.iter().rev().find(|overflow| overflow.1.pid == death.pid);
+    let overflow = builder.overflows.iter().rev().find(|overflow| overflow.who.pid == death.pid);
     let segment = match (lacking, recorded, overflow) {
         (Some(segment), _, _) => Some(format!(
             "{} ({} promised, {} held when last seen)",
@@ -86,13 +86,13 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
             shown(&String::from_utf8_lossy(&segment.name)),
             Human(segment.promised)
         )),
-        (None, None, Some(overflow)) => Some(format!("{} ({})", shown(&overflow.2), Human(overflow.3))),
+        (None, None, Some(overflow)) => Some(format!("{} ({})", shown(&overflow.segment), Human(overflow.bytes))),
         _ => None,
     };
     death.segment = lacking
         .map(|segment| segment.name.clone())
         .or(recorded.map(|segment| String::from_utf8_lossy(&segment.name).into_owned()))
-        .or(overflow.map(|overflow| overflow.2.to_string()));
+        .or(overflow.map(|overflow| overflow.segment.to_string()));
     let full = was_full(watch);
     let stale = evidence.capacity.is_some_and(|capacity| evidence.used_before > capacity / 2);
     if !full && !stale && segment.is_none() {
@@ -191,9 +191,9 @@ fn other_causes(builder: &Builder, watch: &Watch) -> Option<String> {
     if let Some(overflow) = builder.overflows.last() {
         return Some(format!(
             "{} ({}) did not fit into {path} and could not be moved: {}. {}",
-            shown(&overflow.2),
-            Human(overflow.3),
-            overflow.5,
+            shown(&overflow.segment),
+            Human(overflow.bytes),
+            overflow.why,
             remedy(builder, watch)
         ));
     }

@@ -20,15 +20,16 @@ pub struct Record {
 }
 
 impl Record {
-    /// Begins it. `None`: it cannot be written; then the run goes without.
-    pub fn begin(directory: &Path, start: u64, command: &[String]) -> Option<Record> {
+    /// Begins it: `start` in clock ticks since boot, `t` in seconds since 1970. `None`: it cannot be written; then the run
+    /// goes without.
+    pub fn begin(directory: &Path, start: u64, t: f64, command: &[String]) -> Option<Record> {
         // As the library makes it, should it not be there.
         let _ = fs::DirBuilder::new().mode(0o755).create(directory);
         let pid = std::process::id();
         let path = directory.join(format!("shmguard-{pid}-{start:x}.jsonl"));
         let file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).ok()?;
         let mut record = Record { file, last: None, pid, start };
-        record.write("run", json!({ "command": command, "version": env!("CARGO_PKG_VERSION") }));
+        record.write_at(t, "run", json!({ "command": command, "version": env!("CARGO_PKG_VERSION") }));
         Some(record)
     }
 
@@ -74,7 +75,10 @@ impl Record {
     }
 
     fn write(&mut self, kind: &str, fields: serde_json::Value) {
-        let t = crate::now::wall_ms() as f64 / 1000.0;
+        self.write_at(crate::now::wall_ms() as f64 / 1000.0, kind, fields);
+    }
+
+    fn write_at(&mut self, t: f64, kind: &str, fields: serde_json::Value) {
         let mut line = json!({ "t": t, "ev": kind, "pid": self.pid, "start": self.start, "comm": "shmguard" });
         if let (Some(line), serde_json::Value::Object(fields)) = (line.as_object_mut(), fields) {
             line.extend(fields);

@@ -55,6 +55,7 @@ pub struct Watch {
     /// Programs that run without the library.
     pub without: Vec<Without>,
     suspects: HashMap<i32, u64>,
+    /// Commands of processes as last seen.
     commands: HashMap<i32, String>,
     limits: Limits,
     /// The run's lines in the user's own log.
@@ -85,7 +86,7 @@ impl Watch {
             record: None,
         };
         if let Some(log) = setting.log.as_deref().filter(|_| setting.keeps_log) {
-            watch.record = Record::begin(log, watch.me.start, &watch.command);
+            watch.record = Record::begin(log, watch.me.start, watch.started, &watch.command);
         }
         watch.evidence.oom_kills_before = super::evidence::oom_kills();
         if let Ok(before) = now::look(&watch.config, 0, &Whose::Of(&[])) {
@@ -134,14 +135,22 @@ impl Watch {
 
     fn take(&mut self, now: Now) {
         self.read_ledgers(&now);
+        for pid in &now.pids {
+            if let Some(command) = now::command_of(*pid) {
+                self.commands.insert(*pid, command);
+            }
+        }
         self.evidence.see(&now);
         for (peak, target) in self.target_peaks.iter_mut().zip(&now.targets) {
             *peak = (*peak).max(target.held);
         }
         let mut programs: BTreeMap<String, u64> = BTreeMap::new();
         for segment in now.segments.iter().filter(|one| matches!(one.place, Place::Guard | Place::Target(_))) {
-            let creator = segment.creator.as_ref().map(|creator| creator.command.clone());
-            let holder = segment.holders.first().map(|holder| self.command(holder.pid));
+            let creator = segment.creator.as_ref().map(|creator| match creator.command.as_str() {
+                "" => self.command_of_the_dead(creator.pid),
+                command => command.to_owned(),
+            });
+            let holder = segment.holders.first().and_then(|holder| self.commands.get(&holder.pid).cloned());
             let known = [creator, holder].into_iter().flatten().find(|name| !name.is_empty());
             let Some(command) = known.or_else(|| segment.named.then(|| "(gone)".to_owned())) else { continue };
             *programs.entry(command.clone()).or_insert(0) += segment.held;
@@ -162,8 +171,8 @@ impl Watch {
             });
         }
         let sample = Sample {
-            used: now.steady_used(),
-            promised: now.promised,
+            used: now.space.used.min(now.fill),
+            promised: now.fill.saturating_sub(now.space.used),
             redirected: now.redirected(),
             programs,
             memfd: now.other.memfd,
@@ -206,14 +215,18 @@ impl Watch {
         }
         self.large.push(large);
         if self.large.len() > 64 {
-            self.large.sort_by(|a, b| b.bytes.cmp(&a.bytes));
+            self.large.sort_by_key(|large| std::cmp::Reverse(large.bytes));
             self.large.truncate(16);
         }
     }
 
-    fn command(&mut self, pid: i32) -> String {
-        // A number may be used again within a run, but then the name is nearly always the same.
-        self.commands.entry(pid).or_insert_with(|| now::command_of(pid).unwrap_or_default()).clone()
+    /// The command of a process that is gone, if it was seen while it lived.
+    fn command_of_the_dead(&self, pid: i32) -> String {
+        let record = self.records.values().find(|(record, _)| record.pid == pid as u64);
+        match record {
+            Some((record, _)) => String::from_utf8_lossy(&record.command).into_owned(),
+            None => self.commands.get(&pid).cloned().unwrap_or_default(),
+        }
     }
 
     /// The ledgers of this run.

@@ -237,7 +237,7 @@ mod tests {
                 readonly: false,
                 noexec: false,
             },
-            used_before: 48 << 20,
+            fill: 56 << 20,
             is_ram: true,
             budget: Some(60 << 20),
             segments: vec![
