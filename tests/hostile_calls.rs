@@ -22,8 +22,17 @@ fn a_sandboxed_process_lives_in_strict_mode() {
 }
 
 #[test]
-fn a_sandboxed_process_makes_its_own_calls_and_one_fstat() {
-    same(|house| house.program("hostile_seccomp").arg("few").number(SEGMENT));
+fn a_sandboxed_process_makes_its_own_calls_and_at_most_one_fstat_more() {
+    for way in ["few", "few-syscall"] {
+        same(|house| house.program("hostile_seccomp").arg(way).number(SEGMENT));
+    }
+}
+
+#[test]
+fn a_sandboxed_process_may_exit() {
+    for way in ["exit", "exit-syscall"] {
+        same(|house| house.program("hostile_seccomp").arg(way).number(SEGMENT));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod names;
 mod open;
 mod pass;
 mod place;
+mod sandbox;
 mod shm;
 mod size;
 mod space;

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use once_cell::race::OnceBox;
 
@@ -16,10 +17,18 @@ static ENGINE: OnceBox<Engine> = OnceBox::new();
 static TABLE: Table = Table::new();
 static OUTLET: outlet::Standard = outlet::Standard;
 
-/// The engine, when the library has been loaded and has something to do in this program.
+/// This process has entered a sandbox, where a system call of ours may kill it.
+static SANDBOXED: AtomicBool = AtomicBool::new(false);
+
+/// The engine, when the library has been loaded, has something to do in this program, and may do it.
 #[inline(always)]
 pub fn engine() -> Option<&'static Engine> {
-    ENGINE.get()
+    ENGINE.get().filter(|_| !SANDBOXED.load(Ordering::Relaxed))
+}
+
+/// This process has entered a sandbox: nothing is done from now on but what the program asks for. No system call.
+pub fn sandboxed() {
+    SANDBOXED.store(true, Ordering::Relaxed);
 }
 
 extern "C-unwind" {

@@ -87,6 +87,8 @@ table! {
     FSTATVFS = "fstatvfs",
     FSTATVFS64 = "fstatvfs64",
     WRITE = "write",
+    PRCTL = "prctl",
+    SYSCALL = "syscall",
     WAIT = "wait",
     WAITPID = "waitpid",
     WAIT3 = "wait3",
