@@ -96,7 +96,7 @@ fn enough(guard: &Shown<'_>, demand: u64) -> u64 {
 /// Kind 3: what cannot be saved, and why.
 pub fn cannot(guard: &Shown<'_>, asking: &Asking<'_>, why: &dyn Display, then: &str, demand: u64) -> Line {
     line(format_args!(
-        "{} is full ({guard} in use): {asking} and {why}. {then}--shm-size={} (docker) would do.",
+        "{} is too small ({guard} in use): {asking}; {why}. {then}--shm-size={} (docker) would do.",
         path(guard.path),
         Flag(enough(guard, demand)),
     ))

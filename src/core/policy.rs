@@ -140,7 +140,10 @@ pub fn never_moved(request: &Request) -> Option<Stay> {
 pub fn judge(request: &Request, situation: &Situation) -> Verdict {
     let need = request.bytes.saturating_sub(request.held);
     if request.kept_by_user {
-        return Verdict::Keep { reserve: false };
+        return match situation.fits(request.kind, need) {
+            Err(cause) if situation.mode != Mode::Off => Verdict::Overflow(cause, Stay::Kept),
+            _ => Verdict::Keep { reserve: false },
+        };
     }
     let sparse = request.kind == Kind::Sparse;
     // PulseAudio's 64 MiB never fit into 64 MiB and never have to: a few pages are used. What is made by open or mkstemp
@@ -265,7 +268,8 @@ mod tests {
         let meeting = Request { origin: Origin::Rendezvous, ..plain(100 * MIB) };
         assert_eq!(judge(&meeting, &docker()), Verdict::Overflow(Cause::Room, Stay::Rendezvous));
         let kept = Request { kept_by_user: true, ..plain(100 * MIB) };
-        assert_eq!(judge(&kept, &docker()), Verdict::Keep { reserve: false });
+        assert_eq!(judge(&kept, &docker()), Verdict::Overflow(Cause::Room, Stay::Kept));
+        assert_eq!(judge(&Request { bytes: MIB, ..kept }, &docker()), Verdict::Keep { reserve: false });
         let pulse = Request { kind: Kind::Sparse, ..plain(100 * MIB) };
         assert_eq!(judge(&pulse, &docker()), Verdict::Keep { reserve: false });
     }

@@ -303,8 +303,29 @@ impl Engine {
         if live.measured_ms == 0 || age >= pause.max(live.cost_us.saturating_mul(LIVE_SHARE) / 1000) {
             let pids = self.pids();
             live.measure(&self.config.targets, Scope { guard: Some(guard) }, &pids, peak);
+            return live.bytes.clone();
         }
-        live.bytes.clone()
+        let mut bytes = live.bytes.clone();
+        let since = live.measured_ms;
+        drop(live);
+        self.add_held_since(since, &mut bytes);
+        bytes
+    }
+
+    /// Adds what this process redirected since the last measurement and still holds by the descriptor that it was created with.
+    fn add_held_since(&self, measured_ms: u64, bytes: &mut live::Bytes) {
+        self.table.for_each(|segment| {
+            let Place::Target(index) = segment.place else { return };
+            if segment.created_ms < measured_ms || segment.promised == 0 {
+                return;
+            }
+            let stat = crate::borrow(segment.descriptor).and_then(|fd| rustix::fs::fstat(fd).ok());
+            if stat.is_some_and(|stat| Identity::of(&stat) == segment.identity) {
+                if let Some(sum) = bytes.get_mut(index as usize) {
+                    *sum = sum.saturating_add(segment.promised);
+                }
+            }
+        });
     }
 
     /// Bytes in all targets, as last measured and added to.

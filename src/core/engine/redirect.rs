@@ -45,6 +45,8 @@ impl Engine {
         situation: &Situation,
         cause: Cause,
     ) -> Result<(), Failure> {
+        // An attempt to reserve it may have changed its blocks since.
+        let sizing = &Sizing { stat: fs::fstat(sizing.fd).unwrap_or(sizing.stat), ..*sizing };
         let Some(segment) = held.get() else { return Err(Failure::Stays(Stay::NotOurs)) };
         let kind = names::kind(&segment.name);
         let identity = segment.identity;
@@ -317,6 +319,28 @@ enum Prepared {
     Unsupported,
     Owner,
     Descriptors,
+}
+
+/// Does the file hold at most `most` bytes of data? Its offset is as before.
+pub(super) fn holds_at_most(file: BorrowedFd<'_>, size: u64, most: u64) -> bool {
+    let Ok(offset) = fs::seek(file, SeekFrom::Current(0)) else { return false };
+    let (mut at, mut sum, mut known) = (0, 0u64, true);
+    while at < size && sum <= most {
+        match fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) => {
+                let end = fs::seek(file, SeekFrom::Hole(start)).unwrap_or(size).min(size);
+                sum = sum.saturating_add(end.saturating_sub(start));
+                at = end.max(start + 1);
+            }
+            Err(Errno::NXIO) => break,
+            Err(_) => {
+                known = false;
+                break;
+            }
+        }
+    }
+    let _ = fs::seek(file, SeekFrom::Start(offset));
+    known && sum <= most
 }
 
 /// Copies the data of a file that is mostly hole.

@@ -20,6 +20,7 @@ use crate::segment::{Held, Identity, Place, Segment};
 const MOST_COPIED: u64 = 64 << 10;
 
 /// What a first sizing works on.
+#[derive(Clone, Copy)]
 pub(super) struct Sizing<'a> {
     /// The program's descriptor; for truncate(2) by path one of our own.
     pub fd: BorrowedFd<'a>,
@@ -150,9 +151,8 @@ impl Engine {
         }
         let Some(mut guard) = self.open_guard(guard_index) else { return Ok(before) };
         self.remember_size(sizing.bytes);
-        let blocks = (sizing.stat.st_blocks as u64).saturating_mul(512);
         // A size given in steps before anybody has mapped it (a header first) is served like one given at once.
-        let still_light = !segment.mapped && segment.place == Place::Guard && blocks <= MOST_COPIED;
+        let still_light = !segment.mapped && segment.place == Place::Guard && is_light(&sizing, segment.reserved);
         let grows = sizing.bytes > segment.promised;
         let result = if segment.promised > 0 && !(still_light && grows) {
             self.grow(segment, &sizing, &mut guard)
@@ -191,6 +191,7 @@ impl Engine {
         let Some(segment) = held.get() else { return Ok(()) };
         let situation = self.situation(guard);
         let request = self.request(segment, sizing);
+        let segment_light = is_light(sizing, segment.reserved);
         let mut verdict = policy::judge(&request, &situation);
         self.tell_levels(segment, sizing, &situation, verdict);
         if verdict == (Verdict::Keep { reserve: true }) {
@@ -225,7 +226,7 @@ impl Engine {
                 }
             }
             Verdict::Redirect(cause) => {
-                if request.held > MOST_COPIED {
+                if !segment_light {
                     self.overflow(segment, sizing, &situation, cause, &Failure::Stays(Stay::HasData));
                     return turned_away(sizing, &situation);
                 }
@@ -292,6 +293,15 @@ impl Failure {
             Failure::Descriptors => "no descriptor left",
         }
     }
+}
+
+/// Does the file hold at most as much data as is copied? What is only reserved is no data; the kernel tells the two apart
+/// (SEEK_DATA passes over pages that were never written).
+fn is_light(sizing: &Sizing<'_>, reserved: u64) -> bool {
+    if (sizing.stat.st_blocks as u64).saturating_mul(512) <= MOST_COPIED {
+        return true;
+    }
+    reserved > 0 && super::redirect::holds_at_most(sizing.fd, sizing.stat.st_size as u64, MOST_COPIED)
 }
 
 /// A reservation that cannot succeed gets the kernel's answer, ENOSPC, without being made: before it fails it takes every

@@ -267,7 +267,7 @@ impl Engine {
         let line = message::cannot(
             &self.shown(segment.guard, situation),
             &self.asking(&command, segment, sizing),
-            &"gets ENOSPC (SHMGUARD_MODE=refuse)",
+            &"it gets ENOSPC (SHMGUARD_MODE=refuse)",
             "SHMGUARD_MODE=redirect would send it to a target; ",
             demand,
         );
@@ -290,11 +290,11 @@ impl Engine {
         let mut why = Text::<300>::new();
         let bit = match failure {
             _ if self.config.mode == Mode::Observe => {
-                why.add(format_args!("does not fit; nothing is moved (SHMGUARD_MODE=observe)"));
+                why.add(format_args!("it does not fit, and nothing is moved (SHMGUARD_MODE=observe)"));
                 0
             }
             _ if self.config.targets.is_empty() => {
-                why.add(format_args!("does not fit; there is nowhere to redirect it to (SHMGUARD_REDIRECT)"));
+                why.add(format_args!("it does not fit, and there is nowhere to redirect it to (SHMGUARD_REDIRECT)"));
                 1
             }
             Failure::Stays(stay) => {

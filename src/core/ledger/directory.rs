@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{self, Errno};
+use rustix::thread::nanosleep;
+use rustix::time::Timespec;
 
 use super::earlier;
 use super::record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};
@@ -15,6 +17,9 @@ use crate::text::Text;
 
 /// Files that hold the sums of ended processes; several, so that ends do not wait for each other.
 const SUMS: u64 = 8;
+
+/// How long a process waits for its turn to begin, in milliseconds; a turn takes microseconds.
+const BEGIN_MS: u32 = 200;
 
 /// A ledger's directory. Nothing is kept open: each operation opens it, works and closes.
 pub struct Ledger {
@@ -93,11 +98,19 @@ impl Ledger {
     /// The first record of this process. Then, if nobody else is here, and `is_over` says that what is remembered has passed,
     /// everything may be said again.
     ///
-    /// One process at a time decides that: one that finds another deciding leaves it, for somebody is just arriving.
+    /// One process at a time does this, and the others wait before they say anything: their markers must not be taken away.
     pub fn begin(&self, record: &Process, is_over: impl FnOnce() -> bool) {
-        let _ = self.write(record, &[]);
         let Ok(directory) = self.directory() else { return };
-        if fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() && is_over() {
+        let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let locked = (0..BEGIN_MS).any(|_| {
+            let locked = fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
+            if !locked {
+                let _ = nanosleep(&pause);
+            }
+            locked
+        });
+        let _ = self.write(record, &[]);
+        if locked && is_over() {
             self.remove_all(&[b"once.", b"ended.", b"c-"]);
         }
     }
