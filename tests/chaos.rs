@@ -134,7 +134,7 @@ impl Chaos<'_> {
         self.collect(-1);
         let mut linked = Vec::new();
         for name in left_in(Path::new("/dev/shm")) {
-            let mut parts = name.splitn(3, '-');
+            let mut parts = name.strip_prefix("torch_").unwrap_or(&name).splitn(3, '-');
             let (kind, slot, rest) = (parts.next(), parts.next(), parts.next().unwrap_or(""));
             let slot: Option<usize> = slot.and_then(|slot| slot.parse().ok());
             // Names by mkstemp are left by any kill: nobody knows them. The others were removed by the slot's next process.

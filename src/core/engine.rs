@@ -27,7 +27,7 @@ use crate::raw;
 use crate::room;
 use crate::segment::Table;
 
-pub use attach::Unlinking;
+pub use attach::{Followed, Unlinking};
 pub use create::{Before, Creation, Plan};
 
 use books::{Books, Live};

@@ -62,6 +62,10 @@ impl Link {
         let safe = flags.difference(dropped) | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = fs::openat(&directory, self.name.as_slice(), safe, Mode::empty())?;
         let stat = fs::fstat(&file)?;
+        if stat.st_nlink == 0 {
+            // Removed between the two looks.
+            return Err(Errno::NOENT);
+        }
         self.check(&stat)?;
         if Identity::of(&stat) != Identity::of(&before) {
             return Err(Errno::LOOP);

@@ -1,13 +1,13 @@
 /* cflags: -pthread */
 /* One of many processes that make, fill, check, share and remove segments for as long as it is let.
  *
- * chaos_worker SLOT SLOTS SEED LARGEST STOP-FILE SOCKETS: names are /chaos-SLOT-K; it begins by removing what an earlier process
+ * chaos_worker SLOT SLOTS SEED LARGEST STOP-FILE SOCKETS: names are chaos-SLOT-K or torch_chaos-SLOT-K; it begins by removing what an earlier process
  * of this slot left. Descriptors are passed through SOCKETS/SLOT. It ends with status 0 soon after STOP-FILE exists.
  *
  * Every segment begins with a head that says how its bytes were made; whoever gets at one whose head is complete checks them
- * all. A segment is touched through a mapping only where that cannot fault for lack of room: it lies in a target (its st_dev is
- * not that of /dev/shm) or is held from end to end. The others are written and read by calls, which can say ENOSPC. So no SIGBUS
- * is ever right here, and none is ignored. */
+ * all. A segment is touched through a mapping only where that cannot fault for lack of room: it is held from end to end, in
+ * /dev/shm or in a target. The others (no target had room) are written and read by calls, which can say ENOSPC. So no SIGBUS is
+ * ever right here, and none is ignored. */
 #include "check.h"
 #include <signal.h>
 #include <sys/socket.h>
@@ -53,7 +53,7 @@ static void on_sigbus(int signal, siginfo_t *info, void *context) {
 static int is_safe(int fd, size_t n) {
     struct stat st;
     CHECK(fstat(fd, &st) == 0);
-    return st.st_dev != shm_dev || (size_t)st.st_blocks * 512 >= ((n + 4095) & ~4095ull);
+    return (size_t)st.st_blocks * 512 >= ((n + 4095) & ~4095ull);
 }
 
 static void wrong(const char *what, const struct head *head, size_t at) {
@@ -95,7 +95,8 @@ static int inspect(int fd) {
 }
 
 static void name_of(char *name, int of, int k) {
-    sprintf(name, "/chaos-%d-%d", of, k);
+    /* Half of them have names of a kind that is known to attach late: it may be moved on from a full target. */
+    sprintf(name, of % 2 ? "/chaos-%d-%d" : "/torch_chaos-%d-%d", of, k);
 }
 
 /* A new segment under `name`; empty: nameless. */
@@ -249,8 +250,8 @@ static void one(int k) {
     CHECK(fstat(fd, &st) == 0);
     int safe = is_safe(fd, n);
     did.made++;
-    *(st.st_dev != shm_dev ? &did.redirected : safe ? &did.held : &did.loose) += 1;
-    sprintf(doing, "filling %s of %zu bytes, %s", path, n, st.st_dev != shm_dev ? "in a target" : safe ? "held" : "loose");
+    *(!safe ? &did.loose : st.st_dev != shm_dev ? &did.redirected : &did.held) += 1;
+    sprintf(doing, "filling %s of %zu bytes, %s", path, n, !safe ? "loose" : st.st_dev != shm_dev ? "held in a target" : "held");
     uint64_t *mapped = NULL;
     if (fill_it(fd, n, seed, safe, &mapped)) {
         struct head head = {READY | 1, seed, n, seed ^ n};

@@ -5,8 +5,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
-use shmguard_core::engine::{Before, Creation, Engine, Plan};
+use shmguard_core::engine::{Before, Creation, Engine, Followed, Plan};
 use shmguard_core::segment::Origin;
 use shmguard_core::syscall6;
 
@@ -172,7 +173,12 @@ unsafe fn attach(engine: &'static Engine, call: Call<'_>) -> c_int {
         // SAFETY: the program's own call; nothing with a Drop is alive.
         let fd = unsafe { call.real.call(call.pointer, call.flags, call.mode) };
         if fd < 0 {
-            return followed(engine, call.guard, call.name, call.flags, before);
+            match followed(engine, call.guard, call.name, call.flags, before) {
+                None if tries < MOST_TRIES => tries += 1,
+                None => return -1,
+                Some(fd) => return fd,
+            }
+            continue;
         }
         tries += 1;
         if tries > MOST_TRIES || !life::shielded(false, || engine.opened(call.guard, fd)) {
@@ -183,25 +189,36 @@ unsafe fn attach(engine: &'static Engine, call: Call<'_>) -> c_int {
 }
 
 /// After a failed open of a name in a guard: the target's descriptor if the name is a link of ours, else -1 with the errno of
-/// the failure.
-pub fn followed(engine: &'static Engine, guard: usize, name: &[u8], flags: c_int, errno_before: c_int) -> c_int {
+/// the failure. `None`: the name has changed meanwhile and is to be opened again.
+pub fn followed(
+    engine: &'static Engine,
+    guard: usize,
+    name: &[u8],
+    flags: c_int,
+    errno_before: c_int,
+) -> Option<c_int> {
     let failure = errno::get();
     if failure != libc::ELOOP && failure != libc::EACCES {
-        return -1;
+        return Some(-1);
     }
     let flags = OFlags::from_bits_retain(flags as u32);
-    match life::shielded(None, || engine.follow(guard, name, flags)) {
-        Some(Ok(fd)) => {
+    let error = Errno::from_raw_os_error(failure);
+    match life::shielded(Followed::No, || engine.follow(guard, name, flags, error)) {
+        Followed::Done(Ok(fd)) => {
             errno::set(errno_before);
-            fd
+            Some(fd)
         }
-        Some(Err(error)) => {
+        Followed::Done(Err(error)) => {
             errno::set(error.raw_os_error());
-            -1
+            Some(-1)
         }
-        None => {
+        Followed::No => {
             errno::set(failure);
-            -1
+            Some(-1)
+        }
+        Followed::Again => {
+            errno::set(failure);
+            None
         }
     }
 }

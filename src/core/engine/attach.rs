@@ -2,13 +2,23 @@
 
 use std::os::fd::{IntoRawFd, RawFd};
 
-use rustix::fs::{self, OFlags};
+use rustix::fs::{self, AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
 use super::Engine;
 use crate::guard;
 use crate::link::{self, Link};
 use crate::segment::Name;
+
+/// What became of an open that the kernel refused because of a link.
+pub enum Followed {
+    /// It is not a link of ours: the failure stands.
+    No,
+    /// The answer of its target.
+    Done(Result<RawFd, Errno>),
+    /// The name has changed meanwhile: it is to be opened again.
+    Again,
+}
 
 /// A name in a guard that is about to go: the target that goes with it, if it is the last name of a link of ours.
 pub struct Unlinking {
@@ -32,20 +42,35 @@ impl Unlinking {
 }
 
 impl Engine {
-    /// An open of `name` below a guard failed with ELOOP or EACCES: is it a link of ours, and what does its target say?
-    ///
-    /// `None`: not a link of ours; the failure stands.
-    pub fn follow(&self, guard: usize, name: &[u8], flags: OFlags) -> Option<Result<RawFd, Errno>> {
-        let guard_now = self.open_guard(guard)?;
-        let link = link::read(guard_now.fd(), name, &self.config.targets)?;
+    /// An open of `name` below a guard failed with `failure`, ELOOP or EACCES: is it a link of ours, and what does its target
+    /// say?
+    pub fn follow(&self, guard: usize, name: &[u8], flags: OFlags, failure: Errno) -> Followed {
+        let Some(guard_now) = self.open_guard(guard) else { return Followed::No };
+        let Some(link) = link::read(guard_now.fd(), name, &self.config.targets) else {
+            // The link that the kernel met may have gone since.
+            let now = fs::statat(guard_now.fd(), name, AtFlags::SYMLINK_NOFOLLOW);
+            let is_link = |stat: &fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+            let changed = match now {
+                Ok(stat) => failure == Errno::LOOP && !is_link(&stat),
+                Err(error) => error == Errno::NOENT,
+            };
+            return if changed { Followed::Again } else { Followed::No };
+        };
         let opened = if flags.contains(OFlags::CREATE) && link.is_protected(guard_now.fd()) {
             Err(Errno::ACCESS)
         } else {
             link.open(&self.config.targets, flags)
         };
+        if matches!(opened, Err(Errno::NOENT)) {
+            // The target goes after its name: a name that is still this link dangles, another one is another segment.
+            let now = link::read(guard_now.fd(), name, &self.config.targets);
+            if now.is_none_or(|now| now.name != link.name) {
+                return Followed::Again;
+            }
+        }
         drop(guard_now);
         let cloexec = flags.contains(OFlags::CLOEXEC);
-        Some(opened.map(|fd| {
+        Followed::Done(opened.map(|fd| {
             let fd = crate::descriptor::lowest(fd);
             let wanted = if cloexec { rustix::io::FdFlags::CLOEXEC } else { rustix::io::FdFlags::empty() };
             let _ = rustix::io::fcntl_setfd(&fd, wanted);
