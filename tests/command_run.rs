@@ -297,11 +297,54 @@ fn the_summary_is_short_and_can_be_pasted() {
         {
             assert!(summary.contains(word), "{word}: {summary}");
         }
-        for word in
-            ["--shm-size=77m (docker)", "shm_size: 77m (compose)", "sizeLimit: 77Mi (Kubernetes", "memory limit"]
-        {
+        for word in ["--shm-size=", "m (docker)", "m (compose)", "Mi (Kubernetes", "memory limit"] {
             assert!(summary.contains(word), "{word}: {summary}");
         }
+    });
+}
+
+#[test]
+fn what_others_have_there_is_not_its_own() {
+    house("size=32m", |house| {
+        harness::fill_shm(Path::new("/dev/shm/of-somebody-else"), 4 * MIB);
+        let output = run(house, &["--", "sleep", "0.5"]);
+        assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+        assert!(stderr(&output).contains("/dev/shm was not used"), "{}", stderr(&output));
+        let (_, report) = report(house, &["--", "sleep", "0.5"]);
+        assert_eq!((report["processes"].as_u64(), report["programs"].as_array().map(Vec::len)), (Some(0), Some(0)));
+        // It is there, and takes room, all the same.
+        assert_eq!(report["peak"]["tmpfs_bytes"].as_u64(), Some(4 * MIB), "{report}");
+    });
+}
+
+/// Runs a shell script that reaches a limit, says "ready", makes a new file in /dev/shm every tenth of a second and fails when
+/// it is told to; until a good number of looks are in the log. Returns the summary.
+fn summary_of_failure(house: &House, script: &str) -> String {
+    let log = house.path("log");
+    let log_text = log.to_str().expect("a plain path").to_owned();
+    let script = format!(
+        "{script}; (while :; do i=$((i+1)); head -c $((i*4096)) /dev/zero > /dev/shm/grows; sleep 0.1; done) & child=$!; \
+         echo ready; read line; kill $child; rm -f /dev/shm/grows; exit 1"
+    );
+    let (mut child, _lines, line) = start_with(house, &["--log", &log_text, "--", "bash", "-c", &script]);
+    assert_eq!(line, "ready\n");
+    let looks = || harness::read_log(&log).iter().filter(|event| event["ev"] == "sample").count();
+    let before = looks();
+    // Limits are looked at every fifth time.
+    wait_until("ten more looks", || looks() > before + 10);
+    std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), b"go\n").expect("it listens");
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut text).expect("read");
+    assert_eq!(child.wait().expect("an end").code(), Some(1), "{text}");
+    text
+}
+
+#[test]
+fn limits_that_have_nothing_to_do_with_bytes_are_named() {
+    house("size=32m", |house| {
+        let script = "ulimit -n 40; for n in {3..9}; do eval \"exec $n</dev/null\"; done; for n in {1..28}; do exec {fd}</dev/null; done";
+        let text = summary_of_failure(house, script);
+        assert!(text.contains(" of 40 descriptors open") && text.contains("ulimit -n"), "{text}");
     });
 }
 

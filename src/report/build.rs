@@ -360,6 +360,7 @@ impl Builder {
             }
         }
         summary.programs = self.programs.into_iter().map(|(command, program)| Program { command, ..program }).collect();
+        summary.programs.retain(|program| program.segments > 0 || program.peak_bytes > 0);
         summary.programs.sort_by(|a, b| {
             b.peak_bytes.cmp(&a.peak_bytes).then(b.bytes.cmp(&a.bytes)).then_with(|| a.command.cmp(&b.command))
         });

@@ -202,8 +202,10 @@ pub fn advice(summary: &Summary) -> String {
     } else {
         format!("{}Mi", size.div_ceil(1 << 20))
     };
+    let died = !summary.explanation.is_empty() || summary.signal.is_some();
+    let until = if died { "what it wanted until it died would fit with" } else { "to do without redirection:" };
     format!(
-        "to do without redirection: --shm-size={flag} (docker), shm_size: {flag} (compose), sizeLimit: {kubernetes} (Kubernetes: \
+        "{until} --shm-size={flag} (docker), shm_size: {flag} (compose), sizeLimit: {kubernetes} (Kubernetes: \
          emptyDir, medium: Memory, at {})",
         summary.guard.path
     )

@@ -147,7 +147,7 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
     };
     let command = shorten(&summary.command.join(" "), 60);
     let peak = &summary.peak;
-    let used = peak.demand_bytes > 0 || summary.segments.created > 0;
+    let used = summary.processes > 0 || summary.segments.created > 0 || !summary.programs.is_empty();
     let head = format!("{command} {how} after {:.1} s", summary.duration_s);
     if used {
         lines.push(match summary.processes {
@@ -238,6 +238,7 @@ mod tests {
             ..Summary::default()
         };
         summary.peak.demand_bytes = 1 << 40;
+        summary.processes = 7;
         summary.peak.memfd_bytes = 1 << 40;
         summary.without_library = vec![Default::default(); 5];
         let text = lines(&summary, Some(Path::new("/report.html")));

@@ -9,6 +9,7 @@ use super::signals;
 use super::watch::Watch;
 use crate::report::build::Builder;
 use crate::report::summary::Death;
+use crate::report::text::count;
 
 /// Adds deaths and their explanation to the summary.
 pub fn explain(builder: &mut Builder, watch: &Watch, ended: &Ended) {
@@ -50,7 +51,8 @@ pub fn explain(builder: &mut Builder, watch: &Watch, ended: &Ended) {
     let same = deaths.iter().filter(|death| matches!(death.signal, libc::SIGBUS | libc::SIGKILL)).count();
     if same > 1 {
         if let Some(line) = lines.first_mut() {
-            line.push_str(&format!(" (and {} more processes)", same - 1));
+            let more = count(same as u64 - 1, "process", "es");
+            line.push_str(&format!(" (and {more} more)"));
         }
     }
     let failed = !matches!(ended, Ended::Status(0) | Ended::Signal(libc::SIGINT | libc::SIGTERM | libc::SIGHUP));

@@ -146,6 +146,11 @@ impl Watch {
         }
         let mut programs: BTreeMap<String, u64> = BTreeMap::new();
         for segment in now.segments.iter().filter(|one| matches!(one.place, Place::Guard | Place::Target(_))) {
+            // Others may use the same directory: ours is what the run's processes hold, its ledger has, or came since.
+            let young = segment.created_ms.is_some_and(|created| created as f64 / 1000.0 >= self.started);
+            if segment.holders.is_empty() && !segment.in_ledger && !young {
+                continue;
+            }
             let creator = segment.creator.as_ref().map(|creator| match creator.command.as_str() {
                 "" => self.command_of_the_dead(creator.pid),
                 command => command.to_owned(),
