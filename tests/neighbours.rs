@@ -219,17 +219,24 @@ fn another_users_segment_is_as_closed_in_a_target_as_it_was_in_dev_shm() {
 #[test]
 fn several_users_at_once_do_not_meet() {
     under_each_setting("size=8m", |house, _| {
+        let log = house.path("log");
+        fs::create_dir(&log).expect("a directory");
+        open_to_all(&log, 0o1777);
         let users = [0, NEIGHBOUR, CALLER, THIRD];
         let runs: Vec<_> = users
             .iter()
             .map(|uid| {
                 let run = house.program("stress").number(2).number(12).number(3 * MIB).uid(*uid);
-                run.env("SHMGUARD_QUIET", "1").start()
+                run.env("SHMGUARD_QUIET", "1").env("SHMGUARD_LOG", &log).start()
             })
             .collect();
-        for run in runs {
-            run.wait().well();
+        let outcomes: Vec<_> = runs.into_iter().map(|run| run.wait()).collect();
+        // Said first: why a program has died, if one has.
+        for event in read_log(&log) {
+            let decision = event["decision"].as_str().unwrap_or("reserve");
+            assert!(matches!(decision, "reserve" | "redirect"), "neither reserved nor redirected: {event}");
         }
+        outcomes.into_iter().for_each(|outcome| drop(outcome.well()));
         house.nothing_left();
         for uid in users {
             let ledger = house.path("state").join(format!("shmguard-ledger-{uid}"));

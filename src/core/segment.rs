@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use arrayvec::ArrayVec;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::Stat;
+use rustix::thread::{nanosleep, sched_yield};
+use rustix::time::Timespec;
 
 /// (st_dev, st_ino): what a file is. Asked at the moment of use, for a descriptor number proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -190,7 +192,8 @@ impl Table {
         !self.is_empty() && self.slots.iter().any(|slot| slot.ino.load(Ordering::Acquire) == identity.ino)
     }
 
-    /// The segment with this identity, if this process created it and no other thread is busy with it.
+    /// The segment with this identity, if this process created it. One that another thread is busy with is waited for, as
+    /// [`wait_for`] says.
     pub fn find(&self, identity: Identity) -> Option<Held<'_>> {
         if self.is_empty() {
             return None;
@@ -199,7 +202,8 @@ impl Table {
             if slot.ino.load(Ordering::Acquire) != identity.ino {
                 continue;
             }
-            let Some(held) = slot.segment.try_lock() else { continue };
+            // Passed by, a segment would be neither reserved nor moved: whoever looks at the slot is waited for.
+            let Some(held) = wait_for(&slot.segment) else { continue };
             if held.as_ref().is_some_and(|segment| segment.identity == identity) {
                 return Some(Held { slot, segment: held });
             }
@@ -219,10 +223,10 @@ impl Table {
             if slot.ino.load(Ordering::Acquire) == 0 {
                 continue;
             }
-            if let Some(held) = slot.segment.try_lock() {
-                if let Some(segment) = held.as_ref() {
-                    each(segment);
-                }
+            // A copy, so that nobody waits for what `each` does.
+            let copy = slot.segment.try_lock().and_then(|held| held.clone());
+            if let Some(segment) = copy {
+                each(&segment);
             }
         }
     }
@@ -252,6 +256,24 @@ impl Table {
         }
         self.used.store(0, Ordering::Release);
     }
+}
+
+/// The lock, waited for up to 20 ms: on a loaded machine its holder may not be running. `None`: it is held for longer, by this
+/// very thread below a signal handler perhaps.
+pub fn wait_for<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..200 {
+        if let Some(held) = lock.try_lock() {
+            return Some(held);
+        }
+        sched_yield();
+    }
+    for _ in 0..100 {
+        if let Some(held) = lock.try_lock() {
+            return Some(held);
+        }
+        let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: 200_000 });
+    }
+    None
 }
 
 #[cfg(test)]
@@ -295,6 +317,15 @@ mod tests {
         assert!(table.find(Identity { dev: 7, ino: 5 }).is_none());
         drop(held);
         assert!(table.find(Identity { dev: 7, ino: 5 }).is_some());
+    }
+
+    #[test]
+    fn a_segment_that_is_looked_at_is_found_all_the_same() {
+        let table = Table::new();
+        table.insert(segment(5, 0));
+        let mut found = false;
+        table.for_each(|_| found = table.find(Identity { dev: 7, ino: 5 }).is_some());
+        assert!(found);
     }
 
     #[test]

@@ -8,14 +8,14 @@ use rustix::io::{self, Errno};
 
 use super::create::with_flags;
 use super::size::{Failure, Sizing};
-use super::{patiently, random, Engine};
+use super::{random, Engine};
 use crate::descriptor;
 use crate::exchange::{exchange, temporary_name, Replacement, Stay, Subject};
 use crate::guard::Guard;
 use crate::link;
 use crate::names::{self, Kind};
 use crate::policy::{self, Cause, Situation};
-use crate::segment::{Held, Identity, Place};
+use crate::segment::{wait_for, Held, Identity, Place};
 use crate::target::{Creator, Directory, Label, TargetName, Unusable};
 
 impl Engine {
@@ -245,7 +245,7 @@ impl Engine {
             lease_speaks: old_target.is_none(),
         };
         // Fork waits for this lock; so no child is born with the old file between the check and the exchange.
-        let Some(_exchanging) = patiently(&self.exchanging) else { return Err(Stay::Forked) };
+        let Some(_exchanging) = wait_for(&self.exchanging) else { return Err(Stay::Forked) };
         exchange(&subject, &Replacement { file, path, temporary: temporary.bytes() })
     }
 
