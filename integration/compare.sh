@@ -28,6 +28,10 @@ compare_begin() {
     chmod 1777 "$work"
     target=$work/target
     trap 'rm -rf "$work"' EXIT
+    # Without these dash would not run the above when integration/run ends a case that takes too long.
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
 }
 
 compare_end() {
