@@ -2,6 +2,7 @@
 //! directory? If not, it is made as it came.
 
 mod create;
+mod link;
 mod map;
 mod names;
 mod open;
@@ -18,6 +19,7 @@ use std::ffi::{c_char, CStr};
 
 /// Resolves every function that redhook stands in front of, where there is one: its own first call would abort otherwise.
 pub fn resolve() {
+    link::resolve();
     map::resolve();
     names::resolve();
     place::resolve();

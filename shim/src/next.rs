@@ -96,6 +96,8 @@ table! {
     WAITID = "waitid",
     SENDMSG = "sendmsg",
     SENDMMSG = "sendmmsg",
+    SYMLINK = "symlink",
+    SYMLINKAT = "symlinkat",
     CHDIR = "chdir",
     FCHDIR = "fchdir",
 }

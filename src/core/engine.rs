@@ -6,6 +6,7 @@
 
 mod attach;
 mod books;
+mod copy;
 mod create;
 mod growth;
 mod log;

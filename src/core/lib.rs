@@ -12,6 +12,7 @@ mod raw;
 mod unlock;
 
 pub mod config;
+pub mod data;
 pub mod descriptor;
 pub mod engine;
 pub mod event;

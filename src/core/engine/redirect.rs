@@ -1,14 +1,15 @@
 //! Redirecting: a file in a target takes the segment's place.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{self, Gid, Mode as FileMode, OFlags, SeekFrom, Uid};
-use rustix::io::{self, Errno};
+use rustix::io::Errno;
 
 use super::create::with_flags;
 use super::size::{Failure, Sizing};
 use super::{random, Engine};
+use crate::data;
 use crate::descriptor;
 use crate::exchange::{exchange, temporary_name, Replacement, Stay, Subject};
 use crate::guard::Guard;
@@ -194,7 +195,7 @@ impl Engine {
         let size = sizing.stat.st_size as u64;
         if size > 0 {
             fs::ftruncate(&file, size).map_err(|_| Prepared::Full)?;
-            copy_data(sizing.fd, &file, size).map_err(|_| Prepared::Full)?;
+            data::copy(sizing.fd, file.as_fd(), size).map_err(|_| Prepared::Full)?;
         }
         if !sizing.own_descriptor {
             return Ok(file);
@@ -319,65 +320,4 @@ enum Prepared {
     Unsupported,
     Owner,
     Descriptors,
-}
-
-/// Does the file hold at most `most` bytes of data? Its offset is as before.
-pub(super) fn holds_at_most(file: BorrowedFd<'_>, size: u64, most: u64) -> bool {
-    let Ok(offset) = fs::seek(file, SeekFrom::Current(0)) else { return false };
-    let (mut at, mut sum, mut known) = (0, 0u64, true);
-    while at < size && sum <= most {
-        match fs::seek(file, SeekFrom::Data(at)) {
-            Ok(start) => {
-                let end = fs::seek(file, SeekFrom::Hole(start)).unwrap_or(size).min(size);
-                sum = sum.saturating_add(end.saturating_sub(start));
-                at = end.max(start + 1);
-            }
-            Err(Errno::NXIO) => break,
-            Err(_) => {
-                known = false;
-                break;
-            }
-        }
-    }
-    let _ = fs::seek(file, SeekFrom::Start(offset));
-    known && sum <= most
-}
-
-/// Copies the data of a file that is mostly hole.
-fn copy_data(from: BorrowedFd<'_>, to: &OwnedFd, size: u64) -> Result<(), Errno> {
-    let offset_before = fs::seek(from, SeekFrom::Current(0))?;
-    let mut result = Ok(());
-    let mut buffer = vec![0u8; 64 << 10];
-    let mut at = 0;
-    while at < size {
-        // Data and holes are told by the kernel; where it cannot, everything is data.
-        let start = match fs::seek(from, SeekFrom::Data(at)) {
-            Ok(start) => start,
-            Err(Errno::NXIO) => break,
-            Err(_) => at,
-        };
-        let end = fs::seek(from, SeekFrom::Hole(start)).unwrap_or(size).min(size);
-        at = start;
-        while at < end {
-            let want = ((end - at) as usize).min(buffer.len());
-            let Some(part) = buffer.get_mut(..want) else { break };
-            match io::pread(from, &mut *part, at) {
-                Ok(0) => break,
-                Ok(got) => match part.get(..got).map(|part| io::pwrite(to, part, at)) {
-                    Some(Ok(written)) if written == got => at += got as u64,
-                    _ => result = Err(Errno::IO),
-                },
-                Err(Errno::INTR) => continue,
-                Err(error) => result = Err(error),
-            }
-            if result.is_err() {
-                break;
-            }
-        }
-        if result.is_err() || at < end {
-            break;
-        }
-    }
-    let _ = fs::seek(from, SeekFrom::Start(offset_before));
-    result
 }

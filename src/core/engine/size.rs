@@ -301,7 +301,7 @@ fn is_light(sizing: &Sizing<'_>, reserved: u64) -> bool {
     if (sizing.stat.st_blocks as u64).saturating_mul(512) <= MOST_COPIED {
         return true;
     }
-    reserved > 0 && super::redirect::holds_at_most(sizing.fd, sizing.stat.st_size as u64, MOST_COPIED)
+    reserved > 0 && crate::data::holds_at_most(sizing.fd, sizing.stat.st_size as u64, MOST_COPIED)
 }
 
 /// A reservation that cannot succeed gets the kernel's answer, ENOSPC, without being made: before it fails it takes every
