@@ -1,6 +1,6 @@
 //! Dozens of processes make, fill, check, share and remove segments while others are killed at random, targets fill and empty,
 //! and the tmpfs is remounted larger and smaller. At the end: no wrong byte was read, nobody met a SIGBUS, and nothing is left
-//! but what killed processes leave anyway and the collection of garbage removes.
+//! but what killed processes leave anyway, which `shmguard clean` removes.
 //!
 //! `CHAOS_SECONDS` (default 25) says for how long, `CHAOS_SEED` (hexadecimal) repeats a run's choices. A failed run prints its seed; how the
 //! processes interleave is the kernel's choice and not repeated.
@@ -12,6 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use harness::{house, left_in, open_to_all, read_log, House, Running, MIB};
@@ -104,12 +105,12 @@ impl Chaos<'_> {
         }
     }
 
-    fn collect(&self, young_seconds: i64) {
+    fn collect(&self) {
         let guard = Guard::open(c"/dev/shm").expect("/dev/shm");
         let spec =
             |path: &PathBuf| TargetSpec { path: CString::new(path.as_os_str().as_bytes()).expect("no NUL"), cap: None };
         let specs: Vec<TargetSpec> = self.targets.iter().map(spec).collect();
-        for orphan in garbage::find(&guard, &specs, &Owner::current(), young_seconds) {
+        for orphan in garbage::find(&guard, &specs, &Owner::current(), garbage::YOUNG_SECONDS) {
             // A living process may have removed it first.
             garbage::remove(&guard, &specs, &orphan);
         }
@@ -119,7 +120,7 @@ impl Chaos<'_> {
         match self.choices.below(10) {
             0 | 1 => self.remount(),
             2 => self.ballast(),
-            3 => self.collect(garbage::YOUNG_SECONDS),
+            3 => self.collect(),
             _ => {
                 let slot = self.choices.below(SLOTS as u64) as usize;
                 self.kill(slot);
@@ -129,9 +130,18 @@ impl Chaos<'_> {
         std::thread::sleep(Duration::from_millis(20 + self.choices.below(100)));
     }
 
-    /// What the processes that were killed last have left: their names, and nothing else after a collection.
+    /// What the processes that were killed last have left: their names, and nothing else after `shmguard clean`.
     fn check_leftovers(&self, killed: &[usize]) {
-        self.collect(-1);
+        // Not of this very second any more.
+        std::thread::sleep(Duration::from_secs(2));
+        let redirect = format!("{}:{}", self.targets[0].display(), self.targets[1].display());
+        let cleaned = Command::new(env!("CARGO_BIN_EXE_shmguard"))
+            .args(["clean", "--yes", "--young", "0"])
+            .env("SHMGUARD_REDIRECT", redirect)
+            .env("SHMGUARD_STATE", self.house.path("state"))
+            .output()
+            .expect("the command runs");
+        assert!(cleaned.status.success(), "{cleaned:?}");
         let mut linked = Vec::new();
         for name in left_in(Path::new("/dev/shm")) {
             let mut parts = name.strip_prefix("torch_").unwrap_or(&name).splitn(3, '-');

@@ -70,8 +70,8 @@ fn leftovers(targets: &[(PathBuf, String)], when: &str) -> Vec<&'static str> {
             linked.push(target.clone());
         }
         kinds.push(match (name.as_str(), link) {
-            ("victim" | "other", None) => "file",
-            ("victim" | "other", Some(_)) => "link",
+            ("torch_victim" | "other", None) => "file",
+            ("torch_victim" | "other", Some(_)) => "link",
             (temporary, None) if temporary.starts_with(".shmguard-") => "temporary file",
             (temporary, Some(_)) if temporary.starts_with(".shmguard-") => "temporary link",
             ("bystander" | "bystanders-own", _) => continue,
@@ -87,6 +87,11 @@ fn leftovers(targets: &[(PathBuf, String)], when: &str) -> Vec<&'static str> {
         }
     }
     kinds
+}
+
+/// Device, inode and size of what the name leads to.
+fn under_the_name() -> Option<(u64, u64, u64)> {
+    fs::metadata("/dev/shm/torch_victim").ok().map(|meta| (meta.dev(), meta.ino(), meta.len()))
 }
 
 fn killed_everywhere(life: &Life) {
@@ -116,10 +121,11 @@ fn killed_everywhere(life: &Life) {
             for kind in leftovers(&targets, &when) {
                 *seen.entry(kind).or_default() += 1;
             }
-            // What there is under the name is the same before and after the collection, for another process.
-            let before = run("look").output().well().stdout;
+            // What there is under the name is the same before and after the collection, and good for another process.
+            let before = under_the_name();
             collect(&targets);
-            assert_eq!(run("look").output().well().stdout, before, "{when}: the collection changed it");
+            assert_eq!(under_the_name(), before, "{when}: the collection changed it");
+            run("look").output().well();
             let left = leftovers(&targets, &when);
             assert!(left.iter().all(|kind| matches!(*kind, "file" | "link")), "{when}: after the collection: {left:?}");
             run("after").output().well();
@@ -190,5 +196,15 @@ fn of_a_segment_that_another_one_replaces() {
         shm: "size=1m",
         targets: &[("memory", "size=64m")],
         must_see: &["link", "target without a link"],
+    });
+}
+
+#[test]
+fn of_a_segment_that_moves_on_from_a_full_target() {
+    killed_everywhere(&Life {
+        how: "moving",
+        shm: "size=1m",
+        targets: &[("little", "size=2m"), ("target", "")],
+        must_see: &["link", "temporary link", "target without a link"],
     });
 }

@@ -89,6 +89,16 @@ fn whatever_is_planted_under_a_name_opens_changes_and_removes_nothing_more() {
 }
 
 #[test]
+fn sizing_by_path_opens_nothing_that_waits_there() {
+    under_each_setting("size=8m", |house, _| {
+        let expected = house.program("neighbour_fifo").without_library().output().well();
+        let outcome = house.program("neighbour_fifo").output().well();
+        assert_eq!(outcome.stdout, expected.stdout);
+        house.nothing_left();
+    });
+}
+
+#[test]
 fn links_and_targets_swapped_between_check_and_use_are_never_followed_astray() {
     under_each_setting("size=8m", |house, _| {
         let secret = house.path("secret");

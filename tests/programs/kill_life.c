@@ -1,11 +1,11 @@
 /* One life of a segment, for kill_at: kill_life HOW BYTES, and what another process does after it: kill_life after BYTES.
- * HOW: named (shm_open), nameless (O_TMPFILE), renamed (another file is replaced by it at the end), attached (of a segment that is
- * there already: made by "kill_life keep BYTES"). */
+ * HOW: named (shm_open), nameless (O_TMPFILE), renamed (another segment takes its name at the end), small (it is a link from the
+ * beginning), moving (so too, and it moves on to another target when it is sized). */
 #include "check.h"
 #include <sys/prctl.h>
 
 #define MARK 0x53484d47
-#define NAME "/victim"
+#define NAME "/torch_victim" /* of a kind that attaches late: may be moved on from a target that is full */
 #define PATH "/dev/shm" NAME
 
 /* What another process meets under the name: nothing, an empty segment, or a sized one whose bytes are zero up to the end or filled
@@ -67,8 +67,10 @@ int main(int argc, char **argv) {
         verify_named("/bystander", n, 3);
         return 0;
     }
-    if (!strcmp(how, "small")) { /* makes the process one that asks for much: the next creation is under pressure */
-        int fd = create_sized("/first", n);
+    if (!strcmp(how, "small") || !strcmp(how, "moving")) {
+        /* Makes the process one that asks for much: the next creation is under pressure. For "moving" it is less than what the
+         * segment will ask for, so that the target in which it is made has no room for it. */
+        int fd = create_sized("/first", !strcmp(how, "small") ? n : n / 8 * 5);
         CHECK(shm_unlink("/first") == 0);
         CHECK(close(fd) == 0);
         how = "named";

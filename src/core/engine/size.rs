@@ -69,7 +69,13 @@ impl Engine {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match crate::link::read(guard_now.fd(), name, &self.config.targets) {
             Some(link) => link.open(&self.config.targets, flags),
-            None => fs::openat(guard_now.fd(), name, flags | OFlags::NOFOLLOW, FileMode::empty()),
+            // Opening a fifo would wake who waits at its other end.
+            None => match fs::statat(guard_now.fd(), name, fs::AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) if fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::RegularFile => {
+                    fs::openat(guard_now.fd(), name, flags | OFlags::NOFOLLOW, FileMode::empty())
+                }
+                _ => return Ok(()),
+            },
         };
         let Ok(file) = file else { return Ok(()) };
         let Ok(stat) = fs::fstat(&file) else { return Ok(()) };
