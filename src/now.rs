@@ -131,6 +131,23 @@ pub struct Segment {
     pub in_ledger: bool,
 }
 
+impl Segment {
+    /// Bytes that it counts for in the demand: a kept segment what it was promised, unless its kind is known to be used
+    /// sparsely or to stay small whatever it says.
+    pub fn wanted(&self, config: &Config) -> u64 {
+        let kind = names::kind(self.name.as_bytes());
+        let in_full = self.place == Place::Guard
+            && !kind.stays()
+            && kind.may_be_reserved()
+            && !config.keeps(self.name.as_bytes());
+        if in_full {
+            self.promised.max(self.held)
+        } else {
+            self.held
+        }
+    }
+}
+
 /// A target directory.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -273,13 +290,7 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
     let in_guard = segments.iter().filter(|segment| segment.place == Place::Guard);
     let explained: u64 = in_guard.clone().map(|segment| segment.held).sum::<u64>().saturating_add(links);
     let strangers = space.used.min(guard.space.used).saturating_sub(explained);
-    let promised: u64 = in_guard
-        .filter(|segment| {
-            let kind = names::kind(segment.name.as_bytes());
-            !kind.stays() && kind.may_be_reserved() && !config.keeps(segment.name.as_bytes())
-        })
-        .map(|segment| segment.promised.saturating_sub(segment.held))
-        .sum();
+    let promised: u64 = in_guard.map(|segment| segment.wanted(config) - segment.held).sum();
     let fill = explained.saturating_add(strangers).saturating_add(promised);
     let held_by = |place: Place| segments.iter().filter(move |s| s.place == place).map(|s| s.held).sum::<u64>();
     let targets = config

@@ -49,10 +49,13 @@ fn heading(summary: &Summary, out: &mut String) {
     };
     let _ = write!(
         out,
-        "<h1><code>{}</code></h1>\n<p class=\"sub\"><span class=\"badge {class}\">{how}</span> {:.1} s, {} used shared memory, {}</p>\n",
+        "<h1><code>{}</code></h1>\n<p class=\"sub\"><span class=\"badge {class}\">{how}</span> {:.1} s{}, {}</p>\n",
         escape(&summary.command.join(" ")),
         summary.duration_s,
-        text::count(summary.processes, "process", "es"),
+        match summary.processes {
+            0 => String::new(),
+            processes => format!(", {} used shared memory", text::count(processes, "process", "es")),
+        },
         escape(&date(summary.started_s))
     );
     for line in &summary.explanation {

@@ -66,7 +66,7 @@ pub fn page(summary: &Summary) -> String {
             let name = if large.name.is_empty() { "(nameless)" } else { &large.name };
             lines.push(format!(
                 "{:<34} {:>10} {:<20} {}",
-                name,
+                cut(name, 34),
                 Human(large.bytes).to_string(),
                 format!("{}[{}]", large.command, large.pid),
                 if large.place == "guard" { &guard.path } else { &large.place }
@@ -94,7 +94,20 @@ pub fn page(summary: &Summary) -> String {
             ));
         }
     }
-    lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+    lines.iter().map(|line| plain(line.trim_end()) + "\n").collect()
+}
+
+/// A line without control characters: names are chosen by others, and a terminal obeys them.
+fn plain(line: &str) -> String {
+    line.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+/// At most `width` characters of a name.
+fn cut(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return name.to_owned();
+    }
+    name.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// Demand over time, a bar for each of at most [`ROWS`] stretches: `#` in the guard, `+` redirected.
@@ -226,5 +239,19 @@ pub fn caution(summary: &Summary) -> String {
             Human(available)
         ),
         (None, None) => format!("{path} is memory and counts against a container's memory limit"),
+    }
+}
+
+#[cfg(test)]
+mod hostile_names {
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(super::plain("a\x1b[31m\nshmguard: b\x7f"), "a\u{fffd}[31m\u{fffd}shmguard: b\u{fffd}");
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        assert_eq!(super::cut("abcdef", 6), "abcdef");
+        assert_eq!(super::cut("abcdefg", 6), "abcde…");
     }
 }

@@ -158,7 +158,7 @@ impl Watch {
             let holder = segment.holders.first().and_then(|holder| self.commands.get(&holder.pid).cloned());
             let known = [creator, holder].into_iter().flatten().find(|name| !name.is_empty());
             let Some(command) = known.or_else(|| segment.named.then(|| "(gone)".to_owned())) else { continue };
-            *programs.entry(command.clone()).or_insert(0) += segment.held;
+            *programs.entry(command.clone()).or_insert(0) += segment.wanted(&self.config);
             let pid = segment.creator.as_ref().map(|creator| creator.pid);
             let pid = pid.or_else(|| segment.holders.first().map(|holder| holder.pid));
             let place = match segment.place {

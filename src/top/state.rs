@@ -49,12 +49,12 @@ const fn column(name: &'static str, width: u16, right: bool) -> Column {
 }
 
 const SEGMENTS: [Column; 7] = [
-    column("SEGMENT", 20, false),
+    column("SEGMENT", 18, false),
     column("PROMISED", 9, true),
     column("HELD", 9, true),
     column("AGE", 4, true),
     column("WHERE", 8, false),
-    column("CREATOR", 13, false),
+    column("CREATOR", 15, false),
     column("HELD BY", 0, false),
 ];
 
