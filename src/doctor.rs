@@ -152,12 +152,25 @@ struct Report<'a> {
     patient: &'a Patient,
 }
 
-/// Looks, judges, prints. Exit 1 when something needs a fix.
+/// Is there such a program, at this path or in PATH?
+fn is_there(program: &Path) -> bool {
+    if program.components().count() > 1 {
+        return program.is_file();
+    }
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places).any(|place| place.join(program).is_file())
+}
+
+/// Looks, judges, prints. Exit 1 when something needs a fix, 2 when there is no such program.
 ///
 /// # Errors
 /// The root cannot be opened, or output cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Root::open(&args.root)?;
+    if let Some(program) = args.program.as_deref().filter(|program| !is_there(program)) {
+        eprintln!("shmguard: there is no program {} here", program.display());
+        return Ok(ExitCode::from(2));
+    }
     let patient = Patient::look(&root, args);
     let findings = findings::find(&patient);
     let well = !findings.iter().any(|finding| finding.needs_fix);

@@ -113,7 +113,7 @@ pub fn farewell(guard: &CStr, sum: &crate::ledger::Totals, where_to: &dyn Displa
         Human(sum.redirected_peak),
         where_to,
         sum.redirected,
-        sum.created,
+        sum.created.max(sum.redirected),
         sum.unsaved.saturating_add(sum.refused),
         Flag(suggested_capacity(sum.demand_peak).max(sum.capacity.saturating_add(1 << 20))),
     ))

@@ -12,6 +12,7 @@ use crate::exchange::Stay;
 use crate::guard::Guard;
 use crate::ledger::Totals;
 use crate::message::{self, Asking, Line, Shown};
+use crate::names::{self, Kind};
 use crate::policy::{Cause, Situation, Verdict};
 use crate::segment::Segment;
 use crate::size::Human;
@@ -162,6 +163,10 @@ impl Engine {
     #[inline(never)]
     pub(super) fn tell_levels(&self, segment: &Segment, sizing: &Sizing<'_>, situation: &Situation, verdict: Verdict) {
         let Some(capacity) = situation.capacity.filter(|capacity| *capacity > 0) else { return };
+        // What goes elsewhere fills nothing here; it has a line of its own.
+        if matches!(verdict, Verdict::Redirect(_)) {
+            return;
+        }
         let stays = matches!(verdict, Verdict::Keep { .. } | Verdict::Overflow(..));
         let held = (sizing.stat.st_blocks as u64).saturating_mul(512);
         let added = if stays { sizing.bytes.saturating_sub(held) } else { 0 };
@@ -206,7 +211,7 @@ impl Engine {
                 "nothing is redirected ({}), so at 100% programs die of SIGBUS",
                 if self.config.mode == Mode::Redirect { "no target" } else { mode_word(self.config.mode) }
             )),
-            Verdict::Redirect(_) => then.add(format_args!("it goes to a target")),
+            Verdict::Redirect(_) => {}
             Verdict::Refuse(_) => then.add(format_args!("it is refused with ENOSPC")),
             Verdict::Overflow(_, stay) => {
                 then.add(format_args!("it does not fit and stays: {}", stay_words(self, stay)))
@@ -304,7 +309,7 @@ impl Engine {
             Failure::NoTarget => {
                 why.add(format_args!(
                     "no target takes it: {}",
-                    Targets { engine: self, guard: &guard, need: Some(sizing.bytes) }
+                    Targets { engine: self, guard: &guard, need: Some((sizing.bytes, names::kind(&segment.name))) }
                 ));
                 20
             }
@@ -326,7 +331,13 @@ impl Engine {
                 Human(situation.memory.unwrap_or(0))
             ));
         }
-        let then = if situation.free >= sizing.bytes { "" } else { "Touching it may end the process with SIGBUS. " };
+        let then = if matches!(sizing.call, "posix_fallocate" | "fallocate") {
+            "It gets ENOSPC. "
+        } else if situation.free >= sizing.bytes {
+            ""
+        } else {
+            "Touching it may end the process with SIGBUS. "
+        };
         let command = self.command();
         let asking = self.asking(&command, segment, sizing);
         let line = message::cannot(&self.shown(segment.guard, situation), &asking, &why.as_str(), then, demand);
@@ -428,7 +439,7 @@ impl Display for UnusableWords {
 struct Targets<'a> {
     engine: &'a Engine,
     guard: &'a Guard,
-    need: Option<u64>,
+    need: Option<(u64, Kind)>,
 }
 
 impl Display for Targets<'_> {
@@ -445,9 +456,12 @@ impl Display for Targets<'_> {
             match Directory::open(&spec.path, self.guard.identity) {
                 Ok(directory) => {
                     writable = true;
-                    let over = self.need.is_some_and(|need| self.engine.over_cap(index, need));
+                    let over = self.need.is_some_and(|(need, _)| self.engine.over_cap(index, need));
+                    let unpinnable =
+                        self.need.is_some_and(|(_, kind)| kind == Kind::Pinned) && directory.medium != Medium::Ram;
                     match (spec.cap, over) {
                         (Some(cap), true) => write!(f, "is at its cap of {}", Human(cap))?,
+                        _ if unpinnable => f.write_str("is a disk, which cannot be pinned for a device")?,
                         _ => write!(f, "({}, {} left)", directory.medium.word(), Human(directory.room()))?,
                     }
                 }
