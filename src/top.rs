@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use rustix::event::{poll, PollFd, PollFlags};
 
 use crate::now::{self, Whose};
 use crate::run::Signals;
@@ -49,7 +50,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let mut terminal = ratatui::try_init().context("setting up the terminal")?;
     let result = follow(&mut terminal, &mut state, &signals, || now::look(&config, 0, &Whose::All), args.interval);
-    ratatui::restore();
+    if ratatui::try_restore().is_err() {
+        // The terminal has gone: there is nobody to tell, and every attempt to (ratatui's own on drop too) would panic.
+        std::process::exit(HANGUP.into());
+    }
     result.map(ExitCode::from)
 }
 
@@ -66,14 +70,18 @@ fn follow(
         terminal.draw(|frame| view::draw(frame, state))?;
         // Short waits: a signal must not have to wait for the next key.
         let wait = next.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
-        if event::poll(wait)? {
-            if let Event::Key(key) = event::read()? {
-                let control = key.modifiers.contains(KeyModifiers::CONTROL);
-                if key.kind != KeyEventKind::Release {
-                    match step(key.code, control) {
-                        Some(Step::Quit) => return Ok(0),
-                        Some(step) => state.step(step),
-                        None => {}
+        match input(wait)? {
+            Input::Gone => return Ok(HANGUP),
+            Input::None => {}
+            Input::Ready => {
+                if let Event::Key(key) = event::read()? {
+                    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+                    if key.kind != KeyEventKind::Release {
+                        match step(key.code, control) {
+                            Some(Step::Quit) => return Ok(0),
+                            Some(step) => state.step(step),
+                            None => {}
+                        }
                     }
                 }
             }
@@ -88,6 +96,47 @@ fn follow(
             next = Instant::now() + interval;
         }
     }
+}
+
+/// Exit status when the terminal has gone, as a shell tells SIGHUP.
+const HANGUP: u8 = 129;
+
+/// What the terminal has for us.
+enum Input {
+    None,
+    Ready,
+    Gone,
+}
+
+/// Waits at most `wait` for input. crossterm alone would read the end of a terminal that has gone for ever, with all of a
+/// processor (an SSH connection that broke, a closed window).
+///
+/// # Errors
+/// The terminal cannot be read.
+fn input(wait: Duration) -> anyhow::Result<Input> {
+    let look = |wait: Duration| -> anyhow::Result<PollFlags> {
+        let stdin = std::io::stdin();
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut fds, Some(&wait.try_into()?)) {
+            // A signal: looked at by the caller.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(fds.first().map_or(PollFlags::empty(), PollFd::revents))
+    };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    if look(Duration::ZERO)?.intersects(gone) {
+        return Ok(Input::Gone);
+    }
+    // Keys that were read with an earlier one wait in crossterm, not in the terminal.
+    if event::poll(Duration::ZERO)? {
+        return Ok(Input::Ready);
+    }
+    let found = look(wait)?;
+    if found.intersects(gone) {
+        return Ok(Input::Gone);
+    }
+    Ok(if found.contains(PollFlags::IN) && event::poll(Duration::ZERO)? { Input::Ready } else { Input::None })
 }
 
 fn step(code: KeyCode, control: bool) -> Option<Step> {

@@ -127,6 +127,25 @@ fn a_signal_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn it_ends_when_its_terminal_goes_away() {
+    house("size=32m", |house| {
+        let own = env!("CARGO_BIN_EXE_shmguard");
+        let pid_file = house.path("pid");
+        // Without SIGHUP, as under nohup: only the terminal itself tells.
+        let line = format!("sh -c 'trap \"\" HUP; echo $$ > {}; exec {own} top'", pid_file.display());
+        let terminal = Terminal::start(house, &line);
+        terminal.until("it runs", |screen| screen.contains("q quit"));
+        let pid = std::fs::read_to_string(&pid_file).expect("a pid").trim().to_owned();
+        drop(terminal);
+        let began = Instant::now();
+        while std::path::Path::new("/proc").join(&pid).join("exe").exists() {
+            assert!(began.elapsed() < Duration::from_secs(60), "top still runs without a terminal");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+}
+
+#[test]
 fn without_a_terminal_it_says_what_to_use() {
     let output = Command::new(env!("CARGO_BIN_EXE_shmguard")).arg("top").output().expect("the command runs");
     assert_eq!(output.status.code(), Some(1));
