@@ -7,6 +7,7 @@
 mod files;
 mod holders;
 mod ledgers;
+mod processes;
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -23,6 +24,7 @@ use shmguard_core::target::{Directory, Medium};
 
 pub use holders::{command_of, descendants};
 pub use ledgers::{find as find_ledgers, run_directory_prefix, state_places};
+pub use processes::ProcessNow;
 
 /// The configuration that the environment of this command asks for: the same variables as the library's.
 pub fn config() -> Config {
@@ -174,27 +176,6 @@ pub struct Other {
     pub system_v: u64,
 }
 
-/// A process of the ledger or one that holds segments.
-#[derive(Clone, Debug, Default)]
-pub struct ProcessNow {
-    /// Process id.
-    pub pid: i32,
-    /// Its command.
-    pub command: String,
-    /// Bytes of all segments that it holds.
-    pub holds: u64,
-    /// Segments that it holds.
-    pub segments: usize,
-    /// Bytes now held by segments that it created.
-    pub created_held: u64,
-    /// Segments that it has created, by the ledger.
-    pub created: u64,
-    /// Of these redirected.
-    pub redirected: u64,
-    /// The library is in it.
-    pub has_library: bool,
-}
-
 /// How things stand.
 pub struct Now {
     /// The guarded directory.
@@ -309,7 +290,7 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
         })
         .collect();
     let other = Other { memfd: held_by(Place::Memfd), anonymous: held_by(Place::Anonymous), system_v };
-    let processes = processes(&segments, &knowledge, &with_library, &mut commands);
+    let processes = processes::list(&segments, &knowledge, &with_library, &mut commands);
     Ok(Now {
         path: shown,
         identity: guard.identity,
@@ -341,49 +322,4 @@ pub fn memory() -> MemoryRoom {
 /// Milliseconds since 1970.
 pub fn wall_ms() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
-fn processes(
-    segments: &[Segment],
-    knowledge: &ledgers::Knowledge,
-    with_library: &[i32],
-    commands: &mut HashMap<i32, String>,
-) -> Vec<ProcessNow> {
-    let mut all: HashMap<i32, ProcessNow> = HashMap::new();
-    let mut name = |pid: i32| commands.entry(pid).or_insert_with(|| command_of(pid).unwrap_or_default()).clone();
-    for segment in segments {
-        for holder in &segment.holders {
-            let process = all.entry(holder.pid).or_insert_with(|| ProcessNow {
-                pid: holder.pid,
-                command: name(holder.pid),
-                ..Default::default()
-            });
-            process.holds += segment.held;
-            process.segments += 1;
-        }
-        if let Some(creator) = segment.creator.as_ref().filter(|creator| !creator.gone) {
-            let process = all.entry(creator.pid).or_insert_with(|| ProcessNow {
-                pid: creator.pid,
-                command: creator.command.clone(),
-                ..Default::default()
-            });
-            process.created_held += segment.held;
-        }
-    }
-    for record in &knowledge.alive {
-        let pid = record.pid as i32;
-        let process = all.entry(pid).or_insert_with(|| ProcessNow {
-            pid,
-            command: String::from_utf8_lossy(&record.command).into_owned(),
-            ..Default::default()
-        });
-        process.created = record.created;
-        process.redirected = record.redirected;
-    }
-    for process in all.values_mut() {
-        process.has_library = with_library.contains(&process.pid);
-    }
-    let mut all: Vec<ProcessNow> = all.into_values().collect();
-    all.sort_by(|a, b| b.holds.cmp(&a.holds).then(a.pid.cmp(&b.pid)));
-    all
 }

@@ -3,6 +3,7 @@
 pub mod build;
 mod chart;
 mod html;
+mod lives;
 pub mod log;
 pub mod summary;
 pub mod text;

@@ -1,5 +1,6 @@
 //! `shmguard run`: a program under the library, watched, with a summary at its end.
 
+mod books;
 mod closing;
 mod deaths;
 pub mod elf;

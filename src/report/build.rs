@@ -1,10 +1,11 @@
 //! Makes a summary of events: peaks, programs, largest segments, and demand over time.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use shmguard_core::ledger::Process;
 use shmguard_core::policy::suggested_capacity;
 
+use super::lives::Lives;
 use super::log::{Event, Sample, Size, What, Who};
 use super::summary::{Large, Point, Program, Summary, Target, Timeline, Warning};
 
@@ -51,47 +52,6 @@ pub struct Overflow {
     pub bytes: u64,
     /// Why it could not be moved.
     pub why: Box<str>,
-}
-
-/// Which program's segments live, from sizings alone: no event tells when a segment ends, so the oldest are taken to end
-/// first, as many as it takes for the sum to be what the kernel says is there.
-#[derive(Default)]
-struct Lives {
-    queue: VecDeque<(String, u64)>,
-    sum: u64,
-}
-
-impl Lives {
-    fn add(&mut self, program: &str, bytes: u64) {
-        self.sum = self.sum.saturating_add(bytes);
-        self.queue.push_back((program.to_owned(), bytes));
-    }
-
-    fn shrink_to(&mut self, total: u64) {
-        while self.sum > total {
-            let over = self.sum - total;
-            let Some((_, bytes)) = self.queue.front_mut() else { break };
-            let gone = over.min(*bytes);
-            *bytes -= gone;
-            self.sum -= gone;
-            if *bytes == 0 {
-                self.queue.pop_front();
-            }
-        }
-    }
-
-    /// Their shares of `total` bytes: the measured sum is right, only whose it is comes from here.
-    fn by_program(&self, total: u64) -> BTreeMap<String, u64> {
-        let mut sums = BTreeMap::new();
-        for (program, bytes) in &self.queue {
-            *sums.entry(program.clone()).or_insert(0u64) += bytes;
-        }
-        for bytes in sums.values_mut() {
-            let scaled = (u128::from(*bytes) * u128::from(total)).checked_div(u128::from(self.sum));
-            *bytes = scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX));
-        }
-        sums
-    }
 }
 
 impl Builder {
@@ -310,9 +270,9 @@ impl Builder {
     }
 
     /// A program as the ledger had it, where there is no log.
-    pub fn add_program(&mut self, command: &str, segments: u64, bytes: u64) {
+    pub fn add_program(&mut self, command: &str, processes: u64, segments: u64, bytes: u64) {
         let program = self.programs.entry(command.to_owned()).or_default();
-        program.processes += 1;
+        program.processes = program.processes.saturating_add(processes);
         program.segments = program.segments.saturating_add(segments);
         program.bytes = program.bytes.saturating_add(bytes);
     }
@@ -390,63 +350,4 @@ fn kind(path: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    fn event(t: f64, command: &str, what: What) -> Event {
-        Event { t, who: Who { pid: 1, start: 1, command: Arc::from(command) }, what }
-    }
-
-    fn size(name: &str, bytes: u64, decision: &str, used: u64, redirected: u64) -> What {
-        What::Size(Box::new(Size {
-            name: name.into(),
-            file: (1, name.len() as u64),
-            target: (decision == "redirect").then(|| "/t".to_owned()),
-            bytes,
-            before: 0,
-            decision: decision.into(),
-            used,
-            promised: 0,
-            redirected: Some(redirected),
-            demand: 0,
-            why: "".into(),
-        }))
-    }
-
-    #[test]
-    fn demand_is_what_was_there_and_what_was_asked_for() {
-        let mut builder = Builder::default();
-        builder.event(&event(100.0, "a", size("x", 40, "keep", 0, 0)));
-        builder.event(&event(101.0, "b", size("xy", 50, "redirect", 40, 0)));
-        builder.event(&event(102.0, "b", size("xyz", 10, "keep", 5, 50)));
-        builder.event(&event(103.0, "b", size("xyzz", 999, "refuse", 5, 50)));
-        let summary = builder.finish();
-        // What was refused was wanted as well.
-        assert_eq!(summary.peak.demand_bytes, 5 + 50 + 999);
-        assert_eq!(summary.peak.demand_at_s, Some(3.0));
-        assert_eq!((summary.peak.tmpfs_bytes, summary.peak.redirected_bytes), (40, 50));
-        assert_eq!((summary.segments.redirected, summary.segments.refused), (1, 1));
-        let programs: Vec<_> = summary.timeline.iter().map(|point| point.programs.clone()).collect();
-        assert_eq!(programs[1], BTreeMap::from([("a".to_owned(), 40), ("b".to_owned(), 50)]));
-        // 35 bytes went meanwhile: the oldest segment's.
-        assert_eq!(programs[2], BTreeMap::from([("a".to_owned(), 5), ("b".to_owned(), 60)]));
-        assert_eq!(summary.timeline.iter().map(Point::demand).collect::<Vec<_>>(), [40, 90, 65, 55]);
-        assert_eq!(summary.duration_s, 3.0);
-    }
-
-    #[test]
-    fn names_that_were_not_removed_are_leaks() {
-        let mut builder = Builder::default();
-        for (t, what) in [
-            (1.0, What::Create { name: "kept".into() }),
-            (2.0, What::Create { name: "removed".into() }),
-            (3.0, What::Unlink { name: "removed".into() }),
-            (4.0, What::Create { name: "".into() }),
-        ] {
-            builder.event(&event(t, "a", what));
-        }
-        let summary = builder.finish();
-        assert_eq!((summary.segments.created, summary.segments.leaked), (3, 1));
-    }
-}
+mod tests;

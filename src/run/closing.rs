@@ -21,6 +21,10 @@ const MOST_LINES: usize = 10;
 pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summary {
     let duration = watch.duration();
     let after = now::look(watch.config(), 0, &Whose::All).ok();
+    if let Some(now) = &after {
+        // A segment that lacks pages and still has its name may be the one that CMD died of.
+        watch.evidence.see(now);
+    }
     if let Some(record) = &mut watch.record {
         record.end(ended);
     }
@@ -54,7 +58,7 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
     if !setting.whole_log {
         add_programs(&mut builder, &watch);
     }
-    let seen = watch.records.values().map(|(record, segments)| record.created.max(segments.len() as u64)).sum();
+    let seen = watch.books.sums().values().map(|sum| sum.created).sum();
     let summary = &mut builder.summary;
     // A process that was killed did not get to write its last numbers.
     summary.segments.created = summary.segments.created.max(seen);
@@ -107,9 +111,11 @@ fn totals(watch: &Watch, now: &Now) -> Process {
 
 /// Programs as the ledger had them, where there is no log.
 fn add_programs(builder: &mut Builder, watch: &Watch) {
-    for (record, segments) in watch.records.values() {
+    for (command, sums) in watch.books.sums() {
+        builder.add_program(&command, sums.processes, sums.created, sums.bytes);
+    }
+    for (record, segments) in watch.books.all() {
         let command = String::from_utf8_lossy(&record.command).into_owned();
-        builder.add_program(&command, record.created, record.bytes_created);
         for segment in segments {
             let target = (segment.place as usize).checked_sub(1).and_then(|index| watch.config().targets.get(index));
             builder.large(crate::report::summary::Large {

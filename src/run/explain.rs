@@ -5,6 +5,7 @@ use shmguard_core::config::{margin, Mode};
 use shmguard_core::size::{Flag, Human};
 
 use super::deaths::Ended;
+use super::evidence::Unfilled;
 use super::signals;
 use super::watch::Watch;
 use crate::report::build::Builder;
@@ -28,7 +29,7 @@ pub fn explain(builder: &mut Builder, watch: &Watch, ended: &Ended) {
         if deaths.iter().any(|death| death.pid == *pid) {
             continue;
         }
-        let record = watch.records.values().find(|(record, _)| record.pid as i64 == *pid);
+        let record = watch.books.of(*pid);
         let command = builder.command_of(*pid).map(str::to_owned);
         let command = command.or(record.map(|(record, _)| String::from_utf8_lossy(&record.command).into_owned()));
         let command = command.unwrap_or_default();
@@ -68,13 +69,16 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
     let evidence = &watch.evidence;
     let who = format!("{}[{}] died of {}", death.command, death.pid, signals::name(death.signal));
     let path = &builder.summary.guard.path;
-    let unfilled = evidence.unfilled.iter().filter(|segment| segment.pids.contains(&(death.pid as i32)));
-    let lacking = unfilled.max_by_key(|segment| segment.promised - segment.held);
-    let recorded =
-        watch.records.values().find(|(record, _)| record.pid as i64 == death.pid).and_then(|(_, segments)| {
-            let open = segments.iter().filter(|segment| segment.place == 0 && segment.reserved < segment.promised);
-            open.max_by_key(|segment| segment.created_ms)
-        });
+    // What it had when last seen; else what lacks pages and nobody has any more.
+    let lacking = |of: &dyn Fn(&&Unfilled) -> bool| {
+        evidence.unfilled.iter().filter(of).max_by_key(|segment| segment.promised - segment.held)
+    };
+    let lacking = lacking(&|segment| segment.pids.contains(&(death.pid as i32)))
+        .or_else(|| lacking(&|segment| segment.pids.is_empty() && !evidence.names_before.contains(&segment.name)));
+    let recorded = watch.books.of(death.pid).and_then(|(_, segments)| {
+        let open = segments.iter().filter(|segment| segment.place == 0 && segment.reserved < segment.promised);
+        open.max_by_key(|segment| segment.created_ms)
+    });
     let overflow = builder.overflows.iter().rev().find(|overflow| overflow.who.pid == death.pid);
     let segment = match (lacking, recorded, overflow) {
         (Some(segment), _, _) => Some(format!(

@@ -18,6 +18,11 @@ use rustix::thread::{unshare_unsafe, UnshareFlags};
 
 use super::signals::Signals;
 
+/// What to do where no mount namespace is to be had, as in most containers.
+const NOT_ALLOWED: &str =
+    "--shm-size needs a mount namespace, which cannot be made here (that takes CAP_SYS_ADMIN or user \
+    namespaces). Start the container with docker run --shm-size instead, or leave the option out";
+
 /// Gives this process and what it starts a /dev/shm of their own, `size` bytes large.
 ///
 /// # Errors
@@ -29,10 +34,7 @@ pub fn private_shm(size: u64) -> anyhow::Result<()> {
     match unshare(UnshareFlags::NEWNS) {
         Ok(()) => {}
         Err(Errno::PERM) => {
-            unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).with_context(|| {
-                "--shm-size needs a mount namespace, which is not allowed here: neither CAP_SYS_ADMIN nor user namespaces. \
-                 Start the container with docker run --shm-size instead, or leave the option out"
-            })?;
+            unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).context(NOT_ALLOWED)?;
             // The same user as outside; groups cannot be changed, which the kernel demands before the map.
             let write = |name: &str, text: String| {
                 fs::write(format!("/proc/self/{name}"), text).with_context(|| format!("writing /proc/self/{name}"))
@@ -48,7 +50,7 @@ pub fn private_shm(size: u64) -> anyhow::Result<()> {
             write("uid_map", format!("{uid} {uid} 1"))?;
             write("gid_map", format!("{gid} {gid} 1"))?;
         }
-        Err(error) => return Err(error).context("--shm-size: making a mount namespace"),
+        Err(error) => return Err(error).context(NOT_ALLOWED),
     }
     // What is mounted here stays here; what is mounted outside still arrives.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use shmguard_core::config::{Config, Mode};
-use shmguard_core::ledger::{Ledger, Process, SegmentRecord};
+use shmguard_core::ledger::Ledger;
 use shmguard_core::process::{self, Owner};
 
+use super::books::Books;
 use super::deaths::Killed;
 use super::evidence::{Evidence, Limits};
 use super::record::Record;
@@ -27,6 +28,9 @@ const SHARE: u32 = 20;
 /// Samples kept; the summary's timeline is thinner anyway.
 const SAMPLES: usize = 20_000;
 
+/// Commands of processes that are remembered.
+const COMMANDS: usize = 10_000;
+
 /// What has been seen.
 pub struct Watch {
     config: Config,
@@ -39,7 +43,7 @@ pub struct Watch {
     /// Samples as events, in the order of time.
     pub samples: Vec<Event>,
     /// Processes of the ledger, as last seen.
-    pub records: HashMap<(u64, u64), (Process, Vec<SegmentRecord>)>,
+    pub books: Books,
     /// Large segments that were seen.
     pub large: Vec<Large>,
     /// Most bytes seen in each target.
@@ -72,7 +76,7 @@ impl Watch {
             start: Instant::now(),
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             samples: Vec::new(),
-            records: HashMap::new(),
+            books: Books::default(),
             large: Vec::new(),
             target_peaks: vec![0; setting.config.targets.len()],
             target_kinds: Vec::new(),
@@ -135,6 +139,9 @@ impl Watch {
 
     fn take(&mut self, now: Now) {
         self.read_ledgers(&now);
+        if self.commands.len() > COMMANDS {
+            self.commands.retain(|pid, _| now.pids.contains(pid));
+        }
         for pid in &now.pids {
             if let Some(command) = now::command_of(*pid) {
                 self.commands.insert(*pid, command);
@@ -227,8 +234,7 @@ impl Watch {
 
     /// The command of a process that is gone, if it was seen while it lived.
     fn command_of_the_dead(&self, pid: i32) -> String {
-        let record = self.records.values().find(|(record, _)| record.pid == pid as u64);
-        match record {
+        match self.books.of(i64::from(pid)) {
             Some((record, _)) => String::from_utf8_lossy(&record.command).into_owned(),
             None => self.commands.get(&pid).cloned().unwrap_or_default(),
         }
@@ -243,12 +249,14 @@ impl Watch {
     }
 
     fn read_ledgers(&mut self, now: &Now) {
+        self.books.begin_look();
         for ledger in self.ledgers(now.identity) {
             for record in ledger.processes() {
                 let segments = ledger.segments(&record);
-                self.records.insert((record.pid, record.start), (record, segments));
+                self.books.see(record, segments);
             }
         }
+        self.books.end_look();
     }
 
     /// Processes in which the library is not. Seen twice without it: between exec and the loader's work there is a moment.
@@ -280,7 +288,7 @@ impl Watch {
             for ledger in self.ledgers(identity) {
                 for record in ledger.processes().into_iter().filter(|record| record.pid == killed.pid as u64) {
                     let segments = ledger.segments(&record);
-                    self.records.insert((record.pid, record.start), (record, segments));
+                    self.books.see(record, segments);
                 }
             }
         }
