@@ -1,0 +1,111 @@
+//! A run that died is explained: which process, which segment, how full, which cause.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{self, house, House, MIB};
+use crate::{path, report, run, start_with, stderr, wait_until};
+
+#[test]
+fn a_bus_error_is_explained() {
+    house("size=16m", |house| {
+        let name = "/dies-of-it";
+        let bytes = (40 * MIB).to_string();
+        for (mode, words) in [("off", "SHMGUARD_MODE=redirect"), ("observe", "SHMGUARD_MODE=redirect")] {
+            // The child's death is learnt by its parent alone; with mode off nobody tells, so there CMD itself dies.
+            let (output, report, who) = if mode == "off" {
+                let (output, report) = report(house, &["--mode", mode, "--", &path("hold"), name, &bytes, "600", "1"]);
+                assert_eq!(output.status.code(), Some(128 + 7), "{}", stderr(&output));
+                assert_eq!(report["signal"], 7);
+                fs::remove_file("/dev/shm/dies-of-it").expect("it left its name");
+                (output, report, "hold")
+            } else {
+                let (output, report) = report(house, &["--mode", mode, "--", &path("child_dies"), name, &bytes]);
+                assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+                (output, report, "child_dies")
+            };
+            let text = stderr(&output);
+            let line =
+                text.lines().find(|line| line.contains("died of SIGBUS")).unwrap_or_else(|| panic!("{mode}: {text}"));
+            for word in [who, "dies-of-it (40.0 MiB promised", "/dev/shm", "16.0 MiB", words, "--shm-size=4"] {
+                assert!(line.contains(word), "{mode}: {word}: {line}");
+            }
+            let death = &report["deaths"][0];
+            assert_eq!((death["signal"].as_i64(), death["cause"].as_str()), (Some(7), Some("bytes")), "{report}");
+            assert_eq!(death["segment"], "dies-of-it", "{report}");
+        }
+    });
+}
+
+#[test]
+fn segments_of_dead_runs_are_named_as_the_cause() {
+    house("size=16m", |house| {
+        harness::fill_shm(Path::new("/dev/shm/of-a-dead-run"), 12 * MIB);
+        let (output, report) =
+            report(house, &["--mode", "off", "--", &path("fate"), "ftruncate", &(6 * MIB).to_string()]);
+        assert_eq!(output.status.code(), Some(128 + 7), "{}", stderr(&output));
+        assert_eq!(report["deaths"][0]["cause"], "stale", "{report}");
+        assert!(stderr(&output).contains("12.0 MiB of that were there before it started"), "{}", stderr(&output));
+    });
+}
+
+#[test]
+fn a_bus_error_that_is_none_of_shared_memory_is_not_blamed_on_it() {
+    house("size=16m", |house| {
+        let (output, report) = report(house, &["--", "sh", "-c", "kill -BUS $$"]);
+        assert_eq!(output.status.code(), Some(128 + 7));
+        assert_eq!(report["deaths"][0]["cause"], "none", "{report}");
+        assert!(stderr(&output).contains("does not seem to be the cause"), "{}", stderr(&output));
+    });
+}
+
+#[test]
+fn causes_other_than_bytes_are_named() {
+    house("size=16m,nr_inodes=20", |house| {
+        let script = "i=0; while : > /dev/shm/file-$i; do i=$((i+1)); done; sleep 1; exit 1";
+        let output = run(house, &["--", "sh", "-c", script]);
+        assert!(stderr(&output).contains("no inode left (20 files)"), "{}", stderr(&output));
+    });
+    house("", |house| {
+        house.own_dev();
+        let output = run(house, &["--", "sh", "-c", "exit 1"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("/dev/shm was not there"), "{}", stderr(&output));
+    });
+    house("size=16m", |house| {
+        let output = run(house, &["--mode", "refuse", "--", &path("fate"), "ftruncate", &(40 * MIB).to_string()]);
+        assert_eq!(output.status.code(), Some(0), "it was told, and took it: {}", stderr(&output));
+        assert!(stderr(&output).contains("1 refused"), "{}", stderr(&output));
+    });
+}
+
+/// Runs a shell script that reaches a limit, says "ready", makes a new file in /dev/shm every tenth of a second and fails when
+/// it is told to; until a good number of looks are in the log. Returns the summary.
+fn summary_of_failure(house: &House, script: &str) -> String {
+    let log = house.path("log");
+    let log_text = log.to_str().expect("a plain path").to_owned();
+    let script = format!(
+        "{script}; (while :; do i=$((i+1)); head -c $((i*4096)) /dev/zero > /dev/shm/grows; sleep 0.1; done) & child=$!; \
+         echo ready; read line; kill $child; rm -f /dev/shm/grows; exit 1"
+    );
+    let (mut child, _lines, line) = start_with(house, &["--log", &log_text, "--", "bash", "-c", &script]);
+    assert_eq!(line, "ready\n");
+    let looks = || harness::read_log(&log).iter().filter(|event| event["ev"] == "sample").count();
+    let before = looks();
+    // Limits are looked at every fifth time.
+    wait_until("ten more looks", || looks() > before + 10);
+    std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), b"go\n").expect("it listens");
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut text).expect("read");
+    assert_eq!(child.wait().expect("an end").code(), Some(1), "{text}");
+    text
+}
+
+#[test]
+fn limits_that_have_nothing_to_do_with_bytes_are_named() {
+    house("size=32m", |house| {
+        let script = "ulimit -n 40; for n in {3..9}; do eval \"exec $n</dev/null\"; done; for n in {1..28}; do exec {fd}</dev/null; done";
+        let text = summary_of_failure(house, script);
+        assert!(text.contains(" of 40 descriptors open") && text.contains("ulimit -n"), "{text}");
+    });
+}
