@@ -6,6 +6,7 @@ use std::mem::transmute;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 use shmguard_core::engine::{Before, Creation, Engine, Followed, Plan};
 use shmguard_core::segment::Origin;
@@ -198,6 +199,11 @@ pub fn followed(
     errno_before: c_int,
 ) -> Option<c_int> {
     let failure = errno::get();
+    if failure == libc::EAGAIN && flags & libc::O_NONBLOCK != 0 {
+        // Its creator holds a lease on it at this moment (EWOULDBLOCK of open(2)), which no program expects of shared memory.
+        let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 100_000 });
+        return None;
+    }
     if failure != libc::ELOOP && failure != libc::EACCES {
         return Some(-1);
     }
