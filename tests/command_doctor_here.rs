@@ -217,7 +217,11 @@ fn a_program_that_is_meant_is_judged_by_its_file() {
         chown(&program, Some(4711), Some(4711)).expect("chown");
         tool("chmod", &["4755", path(&program)], "apt-get install coreutils");
         assert!(judge().needs(&["library"]).finding("library").0.contains("set-user-ID"));
-        assert!(here(&["--program", "no-such-program"]).needs(&["library"]).finding("library").0.contains("PATH"));
+        let missing =
+            Command::new(env!("CARGO_BIN_EXE_shmguard")).args(["doctor", "--program", "no-such-program"]).output();
+        let missing = missing.expect("the command runs");
+        assert_eq!(missing.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no program no-such-program"));
     });
 }
 

@@ -17,10 +17,11 @@ use crate::target::{Directory, Medium};
 const WRITE_MS: u64 = 100;
 const URGENT_MS: u64 = 10;
 const FIRST_WRITES: u32 = 16;
-/// Live bytes are measured at most so often, in milliseconds, unless a new peak seems to be reached; and never for more than a
-/// twentieth of the time.
+/// Mappings are looked through at most so often, in milliseconds, and live bytes for at most a twentieth of the time, unless a
+/// new peak seems to be reached.
 const LIVE_MS: u64 = 250;
 const LIVE_SHARE: u64 = 20;
+const FIRST_LOOKS: u32 = 16;
 
 /// This process's own books.
 #[derive(Default)]
@@ -49,6 +50,7 @@ impl Books {
 pub(super) struct Live {
     measured_ms: u64,
     cost_us: u64,
+    looks: u32,
     mapped_ms: u64,
     /// Bytes held by mappings alone.
     mapped: live::Bytes,
@@ -67,7 +69,8 @@ impl Live {
         self.cost_us = (nanoseconds.max(0) / 1000) as u64;
         let carried = total(&self.mapped);
         let old = self.mapped_ms == 0 || now_ms().saturating_sub(self.mapped_ms) >= LIVE_MS;
-        if old || (carried > 0 && total(&bytes).saturating_add(carried) > peak) {
+        // The first looks of a process are whole ones; so is one whose result would be a peak that rests on old mappings.
+        if old || self.looks <= FIRST_LOOKS || (carried > 0 && total(&bytes).saturating_add(carried) > peak) {
             let all = live::measure(targets, scope, pids, true);
             self.mapped = all.iter().zip(&bytes).map(|(all, held)| all.saturating_sub(*held)).collect();
             self.mapped_ms = now_ms().max(1);
@@ -298,9 +301,14 @@ impl Engine {
         let Some(mut live) = patiently(&self.live) else { return live::Bytes::new() };
         let age = now_ms().saturating_sub(live.measured_ms);
         let estimate: u64 = live.estimate().iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        // A new peak is measured, not guessed: most of what was added may have gone again.
-        let pause = if estimate > peak { 1 } else { LIVE_MS };
-        if live.measured_ms == 0 || age >= pause.max(live.cost_us.saturating_mul(LIVE_SHARE) / 1000) {
+        // A new peak is measured, not guessed: most of what was added may have gone again. What others have added meanwhile is
+        // not in the estimate, so it is looked at as often as a twentieth of the time allows.
+        let share = if estimate > peak { 2 } else { LIVE_SHARE };
+        let due = age.saturating_mul(1000) >= live.cost_us.saturating_mul(share).max(1000);
+        // The first redirects of a process are always followed by a look: of several that fill up together and then hold what
+        // they have, the last one sees it all.
+        if live.looks < FIRST_LOOKS || live.measured_ms == 0 || due {
+            live.looks = live.looks.saturating_add(1);
             let pids = self.pids();
             live.measure(&self.config.targets, Scope { guard: Some(guard) }, &pids, peak);
             return live.bytes.clone();
