@@ -129,9 +129,6 @@ pub struct Replacement<'a> {
     pub temporary: &'a [u8],
 }
 
-/// How often others may run between the exchange of the names and the last look at the lease.
-const YIELDS: u32 = 3;
-
 /// Puts `replacement` in the place of `subject`.
 ///
 /// After `Ok` the program's descriptor is the new file (close-on-exec, offset and status flags as before) and the name is a
@@ -194,13 +191,6 @@ fn swap(subject: &Subject<'_>, replacement: &Replacement<'_>, alone: &dyn Fn() -
                 }
             }
             let came_out = identity_at(directory, temporary) == Some(expected);
-            // Whoever looked the name up before the exchange and lost the processor before opening what it found has not
-            // knocked yet: let him. (Without this an attacher without the library kept the old file once in 50 000.)
-            if !subject.attaches_late {
-                for _ in 0..YIELDS {
-                    rustix::thread::sched_yield();
-                }
-            }
             let result = if !came_out {
                 Err(Stay::Renamed)
             } else if !alone() {
