@@ -92,7 +92,9 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
             shown(&String::from_utf8_lossy(&segment.name)),
             Human(segment.promised)
         )),
-        (None, None, Some(overflow)) => Some(format!("{} ({})", shown(&overflow.segment), Human(overflow.bytes))),
+        (None, None, Some(overflow)) => {
+            Some(format!("{} ({} promised)", shown(&overflow.segment), Human(overflow.bytes)))
+        }
         _ => None,
     };
     death.segment = lacking
@@ -223,7 +225,13 @@ fn was_full(watch: &Watch) -> bool {
 }
 
 fn remedy(builder: &Builder, watch: &Watch) -> String {
-    let size = Flag(shmguard_core::policy::suggested_capacity(builder.summary.peak.demand_bytes));
+    // What a segment still lacked when it was last seen was wanted too, also where it died before it had it.
+    let evidence = &watch.evidence;
+    let lacking =
+        evidence.unfilled.iter().map(|segment| segment.promised.saturating_sub(segment.held)).max().unwrap_or(0);
+    let overflow = builder.overflows.iter().map(|overflow| overflow.bytes).max().unwrap_or(0);
+    let wanted = builder.summary.peak.demand_bytes.max(evidence.fullest.saturating_add(lacking)).max(overflow);
+    let size = Flag(shmguard_core::policy::suggested_capacity(wanted));
     let config = watch.config();
     if !watch.without.is_empty() && config.mode == Mode::Redirect {
         return format!("The library was not in it. --shm-size={size} (docker) or more");
