@@ -26,11 +26,9 @@ fn poll_once(how: &str, describe: impl Fn(&House, u64) -> Run + Sync) {
     house("size=8m", |house| {
         let memory = house.tmpfs("memory", "size=64m");
         fill_shm(Path::new("/dev/shm/ballast"), 8 * MIB - (160 << 10));
-        // Without the library one attacher in some 100 000 keeps the old file (docs/architecture.md); with it none.
-        let rounds = if how == "kernel" { ROUNDS / 10 } else { ROUNDS };
-        let run = describe(house, rounds).env("SHMGUARD_REDIRECT", &memory).env("SHMGUARD_BUDGET", "100%");
+        let run = describe(house, ROUNDS).env("SHMGUARD_REDIRECT", &memory).env("SHMGUARD_BUDGET", "100%");
         let outcome = run.output().well();
-        assert_eq!(outcome.stdout, format!("{rounds} rounds\n"), "{outcome}");
+        assert_eq!(outcome.stdout, format!("{ROUNDS} rounds\n"), "{outcome}");
         let early = outcome.stderr.split("came early ").nth(1).and_then(|rest| rest.split(' ').next());
         let early: u64 = early.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{outcome}"));
         assert!(early > 0, "nobody came early ({how}): the test tests nothing; {outcome}");
