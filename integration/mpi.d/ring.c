@@ -4,7 +4,7 @@
  *
  * MESSAGE_MIB is what goes round the ring in one message, WINDOW_MIB what each rank allocates by
  * MPI_Win_allocate_shared and by MPI_Win_allocate. Rank 0 prints checksums of what arrived; they do not
- * depend on where the memory lies. Any wrong byte ends the program with status 3.
+ * depend on where the memory lies. Any wrong byte ends the program with status 3, a refused window with 4.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -90,7 +90,17 @@ static void shared(size_t bytes)
     int unit;
     size_t count = bytes / sizeof(uint64_t);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-    MPI_Win_allocate_shared((MPI_Aint)bytes, sizeof(uint64_t), MPI_INFO_NULL, node, &own, &window);
+    /* Errors are returned here, and told by this program: Open MPI 4.1 loses its own words about a full /dev/shm
+     * now and then (orte_show_help answers "Data unpack had inadequate space" instead). */
+    MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
+    int error = MPI_Win_allocate_shared((MPI_Aint)bytes, sizeof(uint64_t), MPI_INFO_NULL, node, &own, &window);
+    if (error != MPI_SUCCESS) {
+        char text[MPI_MAX_ERROR_STRING];
+        int length = 0;
+        MPI_Error_string(error, text, &length);
+        fprintf(stderr, "shared window: rank %d was refused %zu bytes: %.*s\n", rank, bytes, length, text);
+        MPI_Abort(MPI_COMM_WORLD, 4);
+    }
     fill(own, count, rank, 7);
     MPI_Win_fence(0, window);
     MPI_Win_shared_query(window, (rank + 1) % ranks, &length, &unit, &theirs);
