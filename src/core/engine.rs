@@ -6,13 +6,19 @@
 
 mod attach;
 mod books;
+mod collect;
 mod copy;
 mod create;
+mod end;
 mod growth;
+mod levels;
+mod live_bytes;
 mod log;
+mod promises;
 mod redirect;
 mod size;
 mod tell;
+mod words;
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -31,7 +37,8 @@ use crate::segment::Table;
 pub use attach::{Followed, Unlinking};
 pub use create::{Before, Creation, Plan};
 
-use books::{Books, Live};
+use books::Books;
+use live_bytes::Live;
 
 /// Where words go. The library writes to standard error and the log directory; tests collect.
 pub trait Outlet: Sync {

@@ -1,7 +1,7 @@
 //! Events for the log. The buffers are large, so nothing here is inlined into the path of a call.
 
 use super::size::Sizing;
-use super::tell::mode_word;
+use super::words::mode_word;
 use super::Engine;
 use crate::event::Event;
 use crate::guard::Guard;

@@ -1,22 +1,21 @@
-//! What is said and logged, and when it may be said again.
+//! What is said, each kind once; fill levels have a file of their own.
 
-use std::fmt::{self, Display};
 use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
 use super::size::{Failure, Sizing};
+use super::words::{mode_word, Targets, UnusableWords, Went};
 use super::Engine;
 use crate::config::Mode;
-use crate::exchange::Stay;
 use crate::guard::Guard;
 use crate::ledger::Totals;
 use crate::message::{self, Asking, Line, Shown};
-use crate::names::{self, Kind};
-use crate::policy::{Cause, Situation, Verdict};
+use crate::names;
+use crate::policy::{Cause, Situation};
 use crate::segment::Segment;
 use crate::size::Human;
-use crate::target::{Directory, Medium, Unusable};
+use crate::target::{Medium, Unusable};
 use crate::text::{Printable, Text};
 
 /// Bits of `Engine::said`: levels take the first eight.
@@ -42,7 +41,7 @@ impl Engine {
         self.say(what, line);
     }
 
-    fn say(&self, what: &str, line: &Line) {
+    pub(super) fn say(&self, what: &str, line: &Line) {
         self.count(|record| record.warnings += 1);
         self.make_urgent();
         let written = !self.config.quiet && self.outlet.say(line.bytes());
@@ -158,90 +157,7 @@ impl Engine {
         }
     }
 
-    /// Kind 1: a fill level will be reached by this request.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn tell_levels(&self, segment: &Segment, sizing: &Sizing<'_>, situation: &Situation, verdict: Verdict) {
-        let Some(capacity) = situation.capacity.filter(|capacity| *capacity > 0) else { return };
-        // What goes elsewhere fills nothing here; it has a line of its own.
-        if matches!(verdict, Verdict::Redirect(_)) {
-            return;
-        }
-        let stays = matches!(verdict, Verdict::Keep { .. } | Verdict::Overflow(..));
-        let held = (sizing.stat.st_blocks as u64).saturating_mul(512);
-        let added = if stays { sizing.bytes.saturating_sub(held) } else { 0 };
-        let after = situation.fill().saturating_add(added);
-        let mut highest = None;
-        for (number, level) in self.config.warn.iter().enumerate().take(8) {
-            if after >= level.of(capacity) && self.said.load(Ordering::Relaxed) & (1 << number) == 0 {
-                highest = Some(number);
-            }
-        }
-        let Some(number) = highest else { return };
-        let first = self.once(level_name(number).as_str());
-        for (lower, level) in self.config.warn.iter().enumerate().take(8) {
-            if after >= level.of(capacity) {
-                self.said.fetch_or(1 << lower, Ordering::Relaxed);
-                if lower != number {
-                    let _ = self.once(level_name(lower).as_str());
-                }
-            }
-        }
-        if !first {
-            return;
-        }
-        let mut then = Text::<200>::new();
-        match verdict {
-            Verdict::Keep { .. } if self.redirects() => {
-                let guard = self.open_guard(segment.guard as usize);
-                let usable = self.config.targets.iter().find(|spec| {
-                    guard.as_ref().is_some_and(|guard| Directory::open(&spec.path, guard.identity).is_ok())
-                });
-                match usable {
-                    Some(target) => then.add(format_args!(
-                        "it stays there, what does not fit will go to {}",
-                        message::path(&target.path)
-                    )),
-                    None => then.add(format_args!(
-                        "it stays there, but no target can be written, so at 100% programs die of SIGBUS"
-                    )),
-                }
-            }
-            Verdict::Keep { .. } => then.add(format_args!(
-                "nothing is redirected ({}), so at 100% programs die of SIGBUS",
-                if self.config.mode == Mode::Redirect { "no target" } else { mode_word(self.config.mode) }
-            )),
-            Verdict::Redirect(_) => {}
-            Verdict::Refuse(_) => then.add(format_args!("it is refused with ENOSPC")),
-            Verdict::Overflow(_, stay) => {
-                then.add(format_args!("it does not fit and stays: {}", stay_words(self, stay)))
-            }
-        }
-        let percent = after.saturating_mul(100).checked_div(capacity).unwrap_or(0);
-        let command = self.command();
-        let line = message::level(
-            &Shown { path: self.guard_path(segment.guard as usize), fill: after, capacity: Some(capacity) },
-            percent,
-            &self.asking(&command, segment, sizing),
-            then.as_str(),
-        );
-        self.say(level_name(number).as_str(), &line);
-    }
-
-    /// Levels that are ten points behind us may be announced again.
-    pub(super) fn pass_levels(&self, fill: u64, capacity: Option<u64>, _guard: usize) {
-        let Some(capacity) = capacity else { return };
-        let said = self.said.load(Ordering::Relaxed);
-        for (number, level) in self.config.warn.iter().enumerate().take(8) {
-            let passed = fill.saturating_add(capacity / 10) < level.of(capacity);
-            if said & (1 << number) != 0 && passed {
-                self.said.fetch_and(!(1 << number), Ordering::Relaxed);
-                self.forget_level(level_name(number).as_str());
-            }
-        }
-    }
-
-    fn asking<'a>(&self, command: &'a [u8], segment: &'a Segment, sizing: &Sizing<'_>) -> Asking<'a> {
+    pub(super) fn asking<'a>(&self, command: &'a [u8], segment: &'a Segment, sizing: &Sizing<'_>) -> Asking<'a> {
         Asking { command, pid: crate::getpid(), bytes: sizing.bytes, name: &segment.name }
     }
 
@@ -392,112 +308,6 @@ impl Engine {
         if self.logs_ends() {
             let text = line.bytes().strip_suffix(b"\n").unwrap_or(line.bytes());
             self.log_summary(text);
-        }
-    }
-}
-
-fn stay_words(engine: &Engine, stay: Stay) -> &'static str {
-    if engine.config.mode == Mode::Observe {
-        "SHMGUARD_MODE=observe"
-    } else {
-        stay.words()
-    }
-}
-
-fn level_name(number: usize) -> Text<24> {
-    let mut name = Text::new();
-    name.add(format_args!("level.{number}"));
-    name
-}
-
-pub(super) fn mode_word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Redirect => "redirect",
-        Mode::Observe => "observe",
-        Mode::Refuse => "refuse",
-        Mode::Off => "off",
-    }
-}
-
-struct UnusableWords(Unusable);
-
-impl Display for UnusableWords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Unusable::Cannot(Errno::NOENT) => f.write_str("it does not exist"),
-            Unusable::Cannot(Errno::NOTDIR) => f.write_str("it is not a directory"),
-            Unusable::Cannot(Errno::ACCESS) => f.write_str("it cannot be entered by this user"),
-            Unusable::Cannot(error) => write!(f, "it cannot be opened (errno {})", error.raw_os_error()),
-            Unusable::ReadOnly => f.write_str("it is mounted read-only"),
-            Unusable::NotWritable => f.write_str("this user may not write there"),
-            Unusable::IsGuard => f.write_str("it lies on the guarded tmpfs itself"),
-        }
-    }
-}
-
-/// The targets with what each has left, or what is wrong with it.
-struct Targets<'a> {
-    engine: &'a Engine,
-    guard: &'a Guard,
-    need: Option<(u64, Kind)>,
-}
-
-impl Display for Targets<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.engine.config.targets.is_empty() {
-            return f.write_str("none");
-        }
-        let mut writable = false;
-        for (index, spec) in self.engine.config.targets.iter().enumerate().take(4) {
-            if index > 0 {
-                f.write_str(", ")?;
-            }
-            write!(f, "{} ", message::path(&spec.path))?;
-            match Directory::open(&spec.path, self.guard.identity) {
-                Ok(directory) => {
-                    writable = true;
-                    let over = self.need.is_some_and(|(need, _)| self.engine.over_cap(index, need));
-                    let unpinnable =
-                        self.need.is_some_and(|(_, kind)| kind == Kind::Pinned) && directory.medium != Medium::Ram;
-                    match (spec.cap, over) {
-                        (Some(cap), true) => write!(f, "is at its cap of {}", Human(cap))?,
-                        _ if unpinnable => f.write_str("is a disk, which cannot be pinned for a device")?,
-                        _ => write!(f, "({}, {} left)", directory.medium.word(), Human(directory.room()))?,
-                    }
-                }
-                Err(unusable) => {
-                    let words = UnusableWords(unusable);
-                    write!(f, "({words})")?;
-                }
-            }
-        }
-        if self.need.is_some() && !writable {
-            f.write_str("; nothing is writable here")?;
-        }
-        Ok(())
-    }
-}
-
-/// Where redirected bytes went, for the farewell.
-struct Went<'a> {
-    engine: &'a Engine,
-    sum: &'a Totals,
-}
-
-impl Display for Went<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut any = false;
-        for ((spec, peak), index) in self.engine.config.targets.iter().zip(self.sum.target_peaks).zip(0u32..) {
-            if peak > 0 {
-                let kind = if self.sum.ram_targets & (1 << index) != 0 { "memory" } else { "disk" };
-                write!(f, "{}{} ({kind})", if any { ", " } else { "" }, message::path(&spec.path))?;
-                any = true;
-            }
-        }
-        if any {
-            Ok(())
-        } else {
-            f.write_str("nowhere")
         }
     }
 }

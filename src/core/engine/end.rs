@@ -1,0 +1,84 @@
+//! The end of this process, and of a run: who is last clears up.
+
+use super::books::command;
+use super::{patiently, Engine};
+use crate::ledger::{Ledger, Process};
+use crate::process::Owner;
+
+impl Engine {
+    /// This process ends.
+    pub fn end(&self) {
+        if !self.is_touched() || !self.is_here() {
+            return;
+        }
+        // A process that only received segments has opened no ledger yet.
+        let opened = patiently(&self.books).is_some_and(|books| books.ledger.is_some());
+        let Some(guard) = self.open_guard(0).filter(|guard| guard.is_ram) else { return };
+        if !opened {
+            let state = self.config.run.as_deref().or(self.config.state.as_deref());
+            let me = self.me();
+            if let Some(ledger) = Ledger::open(state, guard.identity, me) {
+                if let Some(mut books) = patiently(&self.books) {
+                    books.ledger = Some(ledger);
+                    books.record = Process { processes: 1, command: command(), ..Process::default() };
+                }
+            }
+        } else {
+            self.account(&guard, 0);
+        }
+        let sum = {
+            let Some(mut books) = patiently(&self.books) else { return };
+            let record = books.record.clone();
+            let Some(ledger) = books.ledger.take() else { return };
+            if opened {
+                ledger.end(&record);
+            }
+            let alive = ledger.sweep();
+            if !alive.is_empty() {
+                None
+            } else {
+                let sum = ledger.ended();
+                // Under `shmguard run` the command reads the sums and clears up.
+                if self.config.run.is_none() {
+                    ledger.clear();
+                }
+                Some(sum)
+            }
+        };
+        self.log_end();
+        if let Some(sum) = sum {
+            self.tell_farewell(&sum);
+        }
+    }
+}
+
+/// Are all that took part in what the ledger remembers gone? The dead are swept on the way.
+///
+/// A DataLoader's workers come and go with each epoch while their parent, which creates nothing and so has no record, goes
+/// on: a living parent that runs the same program as this process is the same run.
+pub(super) fn is_over(ledger: &Ledger, me: &Owner) -> bool {
+    let parents = |record: &Process| (record.parent as i32, record.parent_start, record.namespace);
+    let other = |record: &Process| (record.pid as i32, record.start) != (me.pid, me.start);
+    let mut known: Vec<_> = ledger.processes().iter().filter(|record| other(record)).map(parents).collect();
+    if ledger.sweep().iter().any(other) {
+        return false;
+    }
+    let ended = ledger.ended();
+    if ended.processes > 0 {
+        known.push(parents(&ended));
+    }
+    let own = executable("/proc/self/exe");
+    !known.iter().any(|(parent, start, namespace)| {
+        let mut path = crate::text::Text::<40>::new();
+        path.add(format_args!("/proc/{parent}/exe"));
+        *namespace == me.namespace
+            && *parent > 0
+            && crate::process::start_of(*parent) == Some(*start)
+            && own.is_some()
+            && executable(path.as_str()) == own
+    })
+}
+
+fn executable(path: &str) -> Option<(u64, u64)> {
+    rustix::fs::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino))
+}
