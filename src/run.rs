@@ -192,6 +192,21 @@ impl Setting {
         environment.push((RUN.into(), None));
         let asked = merged(&environment);
         let directory = run_directory(&asked);
+        if let Some(state) = asked.state.as_ref().filter(|_| !asked.quiet) {
+            let state = Path::new(OsStr::from_bytes(state.to_bytes()));
+            let place = directory.as_ref().and_then(|directory| directory.path().parent());
+            if place != Some(state) {
+                let instead = match place {
+                    Some(place) => format!("the default is used: {}", place.display()),
+                    None => "there is no other place, so nothing can be said when CMD has ended".to_owned(),
+                };
+                let named = shmguard_core::text::Printable(state.as_os_str().as_bytes());
+                eprintln!(
+                    "shmguard: SHMGUARD_STATE=\"{named}\" cannot be used: expected a directory that this user can write; \
+                     {instead}"
+                );
+            }
+        }
         let mut log = asked.log.as_ref().map(|log| PathBuf::from(OsStr::from_bytes(log.to_bytes())));
         let keeps_log = log.is_some();
         let whole_log = keeps_log || report;
@@ -223,7 +238,10 @@ fn merged(changes: &[(OsString, Option<OsString>)]) -> Config {
         }
     }
     let entries: Vec<Vec<u8>> = variables.iter().map(|(name, value)| options::entry(name, value)).collect();
-    Config::from_environ(entries.iter().map(Vec::as_slice))
+    let mut config = Config::from_environ(entries.iter().map(Vec::as_slice));
+    // As the library in CMD will do; it also says what it found.
+    config.look_at_guards(shmguard_core::guard::fault);
+    config
 }
 
 /// A directory for this run, in the first place that can be written: ledger and log. Open to every user that CMD may become,

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use harness::{fill_shm, house, House, MIB};
 use shmguard_core::guard::Guard;
-use shmguard_core::ledger::{Ledger, Process};
+use shmguard_core::ledger::{Ledger, Process, State};
 use shmguard_core::process::Owner;
 
 fn metrics(house: &House, words: &[&str]) -> std::process::Output {
@@ -78,7 +78,7 @@ fn what_the_ledger_remembers_is_summed() {
         let state = CString::new(house.path("state").as_os_str().as_bytes()).expect("no NUL");
         let guard = Guard::open(c"/dev/shm").expect("the guard");
         let me = Owner::current();
-        let ledger = Ledger::open(Some(&state), guard.identity, me).expect("a ledger");
+        let ledger = Ledger::open(State::Run(&state), guard.identity, me).expect("a ledger");
         let number =
             |of: &Owner| Process { pid: of.pid as u64, start: of.start, namespace: of.namespace, ..Process::default() };
         let living = Process { created: 5, redirected: 2, demand_peak: 7 * MIB, warnings: 1, ..number(&me) };

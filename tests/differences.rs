@@ -112,6 +112,12 @@ fn the_free_space_of_dev_shm_is_told_as_it_is_unless_asked_otherwise() {
                     assert!((64 * MIB..=72 * MIB).contains(&free), "{answer}");
                 }
             }
+            // No more than was asked for, and the truth where that is more.
+            for (most, shown) in [("24m", 24 * MIB), ("4m", 8 * MIB)] {
+                let answers = free(most);
+                let first = answers.lines().next().and_then(|answer| answer.split_once(": ")).expect("CALL: BYTES");
+                assert_eq!(first, ("statfs", shown.to_string().as_str()), "{most}");
+            }
         }
     });
 }

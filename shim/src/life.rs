@@ -91,10 +91,11 @@ fn begin(environment: *const *const c_char) {
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return;
     }
-    let config = Config::from_environ(Entries { at: environment }.map(CStr::to_bytes));
+    let mut config = Config::from_environ(Entries { at: environment }.map(CStr::to_bytes));
     if config.mode == Mode::Off || !concerns_this_program(&config) {
         return;
     }
+    config.look_at_guards(shmguard_core::guard::fault);
     outlet::remember();
     let of_run = || CString::new([config.run.as_ref()?.to_bytes(), b"/log"].concat()).ok();
     let directory = config.log.clone().or_else(of_run);

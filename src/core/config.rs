@@ -63,6 +63,15 @@ pub enum Programs {
     Except(Vec<Box<[u8]>>),
 }
 
+/// How much room a guarded directory may show when that of its targets is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advertise {
+    /// Less than what makes joblib keep its files there.
+    Usual,
+    /// At most so many free bytes.
+    UpTo(u64),
+}
+
 /// The configuration of a process. `Config::default()` is that of an empty environment except that
 /// it has no guards, no targets and no warning levels: see [`Config::from_environ`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,10 +95,12 @@ pub struct Config {
     pub log: Option<CString>,
     /// `SHMGUARD_GUARD`: absolute, at least one.
     pub guards: Vec<CString>,
+    /// The guards were named by the user.
+    guards_named: bool,
     /// `SHMGUARD_STATE`: absolute, not inside a guarded directory.
     pub state: Option<CString>,
-    /// `SHMGUARD_ADVERTISE`.
-    pub advertise: bool,
+    /// `SHMGUARD_ADVERTISE`; `None`: guarded directories answer with the truth.
+    pub advertise: Option<Advertise>,
     /// `SHMGUARD_HELLO`.
     pub hello: bool,
     /// `SHMGUARD_QUIET`.
@@ -128,7 +139,9 @@ impl Config {
 
     fn read(&mut self, found: &Found<'_>) {
         // The guards first: what follows must not lie inside of them.
-        self.guards = self.directories("SHMGUARD_GUARD", found.get("SHMGUARD_GUARD"));
+        let guards = found.get("SHMGUARD_GUARD");
+        self.guards = self.directories("SHMGUARD_GUARD", guards);
+        self.guards_named = guards.is_some();
         if let Some(value) = found.get("SHMGUARD_MODE") {
             self.mode = match value.to_ascii_lowercase().as_slice() {
                 b"redirect" => Mode::Redirect,
@@ -139,7 +152,8 @@ impl Config {
             };
         }
         if let Some(value) = found.get("SHMGUARD_BUDGET") {
-            self.budget = size::parse(value);
+            // A budget of nothing would redirect every semaphore; SHMGUARD_MODE=off is not meant by it either.
+            self.budget = size::parse(value).filter(|amount| *amount != Amount::Bytes(0));
             if self.budget.is_none() {
                 self.unreadable("SHMGUARD_BUDGET", value, Instead::Default)
             }
@@ -155,9 +169,33 @@ impl Config {
         self.log = self.directory("SHMGUARD_LOG", found.get("SHMGUARD_LOG"));
         self.state = self.directory("SHMGUARD_STATE", found.get("SHMGUARD_STATE"));
         self.run = self.directory(RUN, found.run);
-        self.advertise = self.switch("SHMGUARD_ADVERTISE", found.get("SHMGUARD_ADVERTISE"));
+        self.advertise = self.read_advertise(found.get("SHMGUARD_ADVERTISE"));
         self.hello = self.switch("SHMGUARD_HELLO", found.get("SHMGUARD_HELLO"));
         self.quiet = self.switch("SHMGUARD_QUIET", found.get("SHMGUARD_QUIET"));
+    }
+
+    /// Looks at the guards that the user named, and leaves out those that `fault` finds one with; the built-in one is used when
+    /// none is left. Without `SHMGUARD_GUARD` nothing is looked at: a `/dev/shm` that is missing now may come.
+    pub fn look_at_guards(&mut self, fault: impl Fn(&CStr) -> Option<&'static str>) {
+        if !self.guards_named {
+            return;
+        }
+        for guard in std::mem::take(&mut self.guards) {
+            match fault(&guard) {
+                None => self.guards.push(guard),
+                Some(fault) => {
+                    let problem = Problem::NoGuard(fault);
+                    self.complain(b"SHMGUARD_GUARD", guard.to_bytes(), problem, Instead::Dropped);
+                }
+            }
+        }
+        if self.guards.is_empty() {
+            self.all_dropped("SHMGUARD_GUARD");
+            self.guards.push(GUARD.to_owned());
+            // Targets below it would never be used as such; the engine would say so of each.
+            let inside = |target: &TargetSpec| path::inside(target.path.to_bytes(), GUARD.to_bytes());
+            self.targets.retain(|target| !inside(target));
+        }
     }
 
     /// Whether the library is to work in this program: the file name of its executable, without

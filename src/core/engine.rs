@@ -27,12 +27,13 @@ use parking_lot::Mutex;
 use rustix::fs::{self, Mode as FileMode, OFlags};
 use rustix::time::{clock_gettime, ClockId};
 
-use crate::config::{Config, Mode};
+use crate::config::{Advertise, Config, Mode};
 use crate::guard::{self, Guard};
 use crate::policy::Situation;
 use crate::raw;
 use crate::room;
 use crate::segment::Table;
+use crate::text::Text;
 
 pub use attach::{Followed, Unlinking};
 pub use create::{Before, Creation, Plan};
@@ -315,17 +316,41 @@ impl Engine {
         }
     }
 
-    /// The guard on whose file system the file of `fd` lies.
-    pub fn guard_of(&self, fd: i32) -> Option<usize> {
+    /// The guarded directory that `path` is, or in which it is a file. `None`: elsewhere, or a directory below one: what is
+    /// made there is never moved.
+    pub fn advertises_at(&self, path: &[u8]) -> Option<usize> {
+        if let Some(guard) = self.is_guard(path) {
+            return Some(guard);
+        }
+        let (guard, _) = self.child(path)?;
+        let is_directory = fs::stat(path).is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode).is_dir());
+        (!is_directory).then_some(guard)
+    }
+
+    /// The same for a descriptor.
+    pub fn advertises_of(&self, fd: i32) -> Option<usize> {
         let stat = fs::fstat(crate::borrow(fd)?).ok()?;
-        self.config
-            .guards
-            .iter()
-            .position(|guard| fs::stat(guard.as_c_str()).is_ok_and(|own| own.st_dev == stat.st_dev))
+        let guards = self.config.guards.iter().enumerate();
+        let same = guards.filter_map(|(index, guard)| Some((index, fs::stat(guard.as_c_str()).ok()?)));
+        let (guard, own) =
+            same.filter(|(_, own)| own.st_dev == stat.st_dev).map(|(index, own)| (index, own.st_ino)).next()?;
+        if fs::FileType::from_raw_mode(stat.st_mode).is_dir() {
+            return (own == stat.st_ino).then_some(guard);
+        }
+        // Which directory a file lies in only its name tells.
+        let mut link = Text::<40>::new();
+        link.add(format_args!("/proc/self/fd/{fd}"));
+        let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 1024];
+        let (path, _) = fs::readlinkat_raw(fs::CWD, link.bytes(), &mut buffer).ok()?;
+        let path: &[u8] = path;
+        // " (deleted)" behind a name that may be 255 bytes long.
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+        self.child(path).map(|(guard, _)| guard)
     }
 
     /// What SHMGUARD_ADVERTISE adds to the room of a guarded directory, in bytes: what its targets would take now.
     pub fn advertised(&self, guard: usize) -> u64 {
+        let Some(advertise) = self.config.advertise else { return 0 };
         if !self.is_here() || !self.redirects() {
             return 0;
         }
@@ -353,7 +378,11 @@ impl Engine {
             sum = sum.saturating_add(room);
         }
         // No file system is larger than this; programs add to what they are told.
-        sum.min(1 << 50).min(most_advertised(guard.space.free))
+        let most = match advertise {
+            Advertise::Usual => most_advertised(guard.space.free),
+            Advertise::UpTo(bytes) => bytes.saturating_sub(guard.space.free),
+        };
+        sum.min(1 << 50).min(most)
     }
 
     fn redirects(&self) -> bool {

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
 
 use crate::room::{self, FsKind, Space};
 use crate::segment::Identity;
@@ -63,6 +64,21 @@ impl Guard {
         if let Ok(space) = room::space(self.fd.as_fd()) {
             self.space = space;
         }
+    }
+}
+
+/// Why nothing can be guarded at `path`; `None`: it can, or it cannot be looked at now (no descriptor is left).
+pub fn fault(path: &CStr) -> Option<&'static str> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match fs::openat(fs::CWD, path, flags, Mode::empty()) {
+        Ok(fd) => {
+            let look = room::look(fd.as_fd()).ok()?;
+            (look.kind != FsKind::Ram).then_some("it is not on a tmpfs")
+        }
+        Err(Errno::NOENT) => Some("it does not exist"),
+        Err(Errno::NOTDIR) => Some("it is not a directory"),
+        Err(Errno::ACCESS) => Some("this user cannot enter it"),
+        Err(_) => None,
     }
 }
 

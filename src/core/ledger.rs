@@ -12,5 +12,5 @@ mod directory;
 mod earlier;
 mod record;
 
-pub use directory::{directory_for, places, Ledger};
+pub use directory::{directory_for, places, Ledger, State};
 pub use record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};

@@ -36,6 +36,24 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
+/// Whether every `[` is closed and no backslash stands alone at the end. Where not, `matches` still has an answer, but hardly
+/// the one that was meant.
+pub fn is_well_formed(pattern: &[u8]) -> bool {
+    let mut at = 0usize;
+    while let Some(&byte) = pattern.get(at) {
+        at = match byte {
+            b'[' => match set(pattern, at.saturating_add(1), 0) {
+                Some((end, _)) => end,
+                None => return false,
+            },
+            b'\\' if at.saturating_add(1) == pattern.len() => return false,
+            b'\\' => at.saturating_add(2),
+            _ => at.saturating_add(1),
+        };
+    }
+    true
+}
+
 /// Matches one byte against the element of the pattern at `at` (not a `*`): where the next
 /// element starts, or `None` for no match or the end of the pattern.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {

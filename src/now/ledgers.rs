@@ -33,7 +33,12 @@ pub fn state_places(config: &Config) -> Vec<PathBuf> {
             return places;
         }
     }
-    if config.state.is_none() {
+    // Where SHMGUARD_STATE cannot be used, the library takes the usual places.
+    let usable = |named: &CString| {
+        let enter = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::access(named.as_c_str(), enter).is_ok()
+    };
+    if !config.state.as_ref().is_some_and(usable) {
         let users = fs::read_dir("/run/user").into_iter().flatten().flatten();
         users.for_each(|user| add(user.path()));
         ["/var/tmp", "/tmp"].iter().for_each(|path| add(PathBuf::from(path)));

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use shmguard_core::config::{Config, VARIABLES};
+use shmguard_core::config::{variable, Config, Variable, VARIABLES};
 
 /// Variables set by options, in the order of the table.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,9 @@ impl clap::Args for Options {
         let mut command = command;
         for variable in VARIABLES {
             let Some(option) = variable.option else { continue };
-            let switch = variable.metavar.is_empty();
+            // What it is called, and whether it may be left out.
+            let (value, alone) = value_name(variable);
+            let switch = value.is_empty();
             let mut help = if switch {
                 variable.help.strip_prefix("1: ").unwrap_or(variable.help).to_owned()
             } else {
@@ -33,8 +35,11 @@ impl clap::Args for Options {
             argument = if switch {
                 argument.action(ArgAction::SetTrue)
             } else {
-                argument.value_name(variable.metavar).value_parser(clap::value_parser!(OsString))
+                argument.value_name(value).value_parser(clap::value_parser!(OsString))
             };
+            if alone && !switch {
+                argument = argument.num_args(0..=1).require_equals(true).default_missing_value("1");
+            }
             command = command.arg(argument);
         }
         command
@@ -50,7 +55,7 @@ impl clap::FromArgMatches for Options {
         let mut set = Vec::new();
         for variable in VARIABLES {
             let Some(option) = variable.option else { continue };
-            let value = if variable.metavar.is_empty() {
+            let value = if value_name(variable).0.is_empty() {
                 matches.get_flag(option).then(|| OsString::from("1"))
             } else {
                 matches.get_one::<OsString>(option).cloned()
@@ -66,12 +71,16 @@ impl clap::FromArgMatches for Options {
         match config.complaints.first() {
             None => Ok(Options { set }),
             Some(complaint) => {
-                let text = complaint.to_string();
-                let text = text.split("; ").next().unwrap_or_default();
-                Err(clap::Error::raw(
-                    ErrorKind::InvalidValue,
-                    format!("{text}\n\nFor more information, try '--help'.\n"),
-                ))
+                let (value, fault) = (complaint.value(), complaint.fault());
+                let text = match variable(complaint.name()).and_then(|variable| Some((variable, variable.option?))) {
+                    Some((variable, option)) => {
+                        let (name, alone) = value_name(variable);
+                        let name = if alone { format!("[=<{name}>]") } else { format!(" <{name}>") };
+                        format!("invalid value '{value}' for '--{option}{name}': {fault}")
+                    }
+                    None => complaint.to_string(),
+                };
+                Err(clap::Error::raw(ErrorKind::ValueValidation, text))
             }
         }
     }
@@ -79,6 +88,14 @@ impl clap::FromArgMatches for Options {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+/// What an option's value is called (empty: it takes none), and whether it may stand alone.
+fn value_name(variable: &Variable) -> (&'static str, bool) {
+    match variable.metavar.strip_prefix("[=").and_then(|name| name.strip_suffix(']')) {
+        Some(name) => (name, true),
+        None => (variable.metavar, variable.metavar.is_empty()),
     }
 }
 
@@ -110,9 +127,30 @@ mod tests {
     fn values_become_variables_and_wrong_ones_are_refused() {
         let options = parse(&["--mode", "observe", "--hello"]).expect("right");
         assert_eq!(options.set, [("SHMGUARD_MODE", "observe".into()), ("SHMGUARD_HELLO", "1".into())]);
-        assert!(parse(&["--mode", "sideways"]).is_err());
-        assert!(parse(&["--budget", "much"]).is_err());
-        assert!(parse(&["--redirect", "relative"]).is_err());
+        for (option, name, value) in [
+            ("mode", " <MODE>", "sideways"),
+            ("budget", " <SIZE>", "5q"),
+            ("budget", " <SIZE>", "0"),
+            ("redirect", " <DIRS>", "relative"),
+            ("redirect", " <DIRS>", "/dev/shm/sub"),
+            ("warn", " <LEVELS>", "high"),
+            ("keep", " <PATTERNS>", "["),
+            ("programs", " <PATTERNS>", "a:!b"),
+            ("log", " <DIR>", "/dev/shm/log"),
+            ("guard", " <DIRS>", "/"),
+            ("state", " <DIR>", "state"),
+            ("advertise", "[=<SIZE>]", "2"),
+        ] {
+            let error = parse(&[&format!("--{option}={value}")]).expect_err("wrong").to_string();
+            let begin = format!("error: invalid value '{value}' for '--{option}{name}': expected ");
+            assert!(error.starts_with(&begin) && !error.contains("SHMGUARD"), "{error}");
+        }
         assert!(parse(&[]).expect("right").set.is_empty());
+    }
+
+    #[test]
+    fn a_switch_may_have_a_value() {
+        assert_eq!(parse(&["--advertise"]).expect("right").set, [("SHMGUARD_ADVERTISE", "1".into())]);
+        assert_eq!(parse(&["--advertise=16g"]).expect("right").set, [("SHMGUARD_ADVERTISE", "16g".into())]);
     }
 }

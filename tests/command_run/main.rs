@@ -62,6 +62,39 @@ fn report(house: &House, words: &[&str]) -> (Output, Value) {
 }
 
 #[test]
+fn a_state_that_cannot_be_used_is_told_and_another_place_taken() {
+    house("size=8m", |house| {
+        let output = command(house, &["--", &path("fate"), "ftruncate", &(20 * MIB).to_string()])
+            .env("SHMGUARD_STATE", "/nonexist/state")
+            .output()
+            .expect("the command runs");
+        let text = stderr(&output);
+        assert!(output.status.success(), "{text}");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("SHMGUARD_STATE")).collect();
+        assert_eq!(lines.len(), 1, "{text}");
+        assert!(lines[0].contains("/nonexist/state") && lines[0].contains("the default is used: /"), "{text}");
+        assert!(text.contains("peak demand 20.0 MiB"), "{text}");
+    });
+}
+
+#[test]
+fn wrong_values_are_told_by_the_option_with_the_usage_of_run() {
+    house("size=8m", |house| {
+        for (option, value) in
+            [("budget", "5q"), ("redirect", "relative"), ("keep", "["), ("shm-size", "5q"), ("warn", "0")]
+        {
+            let output = run(house, &[&format!("--{option}"), value, "--", "true"]);
+            let text = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            assert!(text.starts_with(&format!("error: invalid value '{value}' for '--{option} <")), "{text}");
+            assert_eq!(text.matches("For more information").count(), 1, "{text}");
+            assert_eq!(text.matches("Usage: shmguard run ").count(), 1, "{text}");
+            assert!(!text.contains("SHMGUARD_") && !text.contains("\n\n\n"), "{text}");
+        }
+    });
+}
+
+#[test]
 fn it_ends_as_its_command_did() {
     house("size=8m", |house| {
         for (words, code) in [

@@ -1,5 +1,6 @@
-//! statfs and its relatives, only with SHMGUARD_ADVERTISE=1: the room of the targets is added to that of a guarded directory,
-//! for programs that look first and size afterwards (Open MPI, CPython's heap, Arrow). The type stays that of a tmpfs.
+//! statfs and its relatives, only with SHMGUARD_ADVERTISE: the room of the targets is added to that of a guarded directory, for
+//! programs that look first and size afterwards (Open MPI, CPython's heap, Arrow). Not to that of a directory below it, where
+//! nothing is moved. The type stays that of a tmpfs.
 
 use std::ffi::{c_char, c_int};
 
@@ -45,10 +46,12 @@ pub fn resolve() {
 #[inline]
 unsafe fn more_at(result: c_int, pointer: *const c_char) -> u64 {
     match life::engine() {
-        Some(engine) if result == 0 && engine.config.advertise => {
+        Some(engine) if result == 0 && engine.config.advertise.is_some() => {
             // SAFETY: the caller's.
-            let guard = unsafe { path(pointer) }.and_then(|path| engine.at_or_below(path));
-            guard.map_or(0, |guard| life::shielded(0, || engine.advertised(guard)))
+            let path = unsafe { path(pointer) }.filter(|path| engine.at_or_below(path).is_some());
+            path.map_or(0, |path| {
+                life::shielded(0, || engine.advertises_at(path).map_or(0, |guard| engine.advertised(guard)))
+            })
         }
         _ => 0,
     }
@@ -58,8 +61,8 @@ unsafe fn more_at(result: c_int, pointer: *const c_char) -> u64 {
 #[inline]
 fn more_of(result: c_int, fd: c_int) -> u64 {
     match life::engine() {
-        Some(engine) if result == 0 && engine.config.advertise => {
-            life::shielded(0, || engine.guard_of(fd).map_or(0, |guard| engine.advertised(guard)))
+        Some(engine) if result == 0 && engine.config.advertise.is_some() => {
+            life::shielded(0, || engine.advertises_of(fd).map_or(0, |guard| engine.advertised(guard)))
         }
         _ => 0,
     }

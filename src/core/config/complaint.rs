@@ -22,6 +22,8 @@ pub(super) enum Problem {
     Unreadable,
     /// The path lies in this guarded directory, or is it.
     Guarded(Box<[u8]>),
+    /// The path cannot be guarded, for this reason.
+    NoGuard(&'static str),
     /// More complaints than anybody reads.
     TooMany,
 }
@@ -41,6 +43,40 @@ pub(super) enum Instead {
 const NAME_SHOWN: usize = 48;
 const VALUE_SHOWN: usize = 80;
 
+impl Complaint {
+    /// The variable's name, as it was found.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The value, or the entry of a list that is meant, on one line.
+    pub fn value(&self) -> impl fmt::Display + '_ {
+        Escaped(&self.value, VALUE_SHOWN)
+    }
+
+    /// What is wrong with the value and what was expected, without what happens instead.
+    pub fn fault(&self) -> impl fmt::Display + '_ {
+        Fault(self)
+    }
+}
+
+struct Fault<'a>(&'a Complaint);
+
+impl fmt::Display for Fault<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.problem {
+            Problem::NoGuard(fault) => write!(f, "{fault}; expected a directory on a tmpfs"),
+            Problem::Guarded(guard) => {
+                write!(f, "expected a directory outside of the guarded {}", Escaped(guard, NAME_SHOWN))
+            }
+            Problem::Unknown | Problem::Unreadable | Problem::TooMany => {
+                let expected = variable(&self.0.name).map_or("an absolute directory", |known| known.expected);
+                write!(f, "expected {expected}")
+            }
+        }
+    }
+}
+
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Escaped(&self.name, NAME_SHOWN);
@@ -53,16 +89,9 @@ impl fmt::Display for Complaint {
                     None => known_names(f),
                 };
             }
-            Problem::Unreadable => {
-                let expected = variable(&self.name).map_or("an absolute directory", |known| known.expected);
-                write!(f, "{name}=\"{}\" cannot be used: expected {expected}", Escaped(&self.value, VALUE_SHOWN))?;
+            Problem::Unreadable | Problem::Guarded(_) | Problem::NoGuard(_) => {
+                write!(f, "{name}=\"{}\" cannot be used: {}", self.value(), self.fault())?;
             }
-            Problem::Guarded(guard) => write!(
-                f,
-                "{name}=\"{}\" cannot be used: expected a directory outside of the guarded {}",
-                Escaped(&self.value, VALUE_SHOWN),
-                Escaped(guard, NAME_SHOWN)
-            )?,
         }
         match (self.instead, variable(&self.name)) {
             (Instead::Default, Some(known)) => {

@@ -2,9 +2,15 @@
 
 use super::complaint::{Complaint, Instead, Problem};
 use super::path::{absolute, inside};
-use super::{Config, Programs, Source, TargetSpec, GUARD, LEVELS, MOST_COMPLAINTS, MOST_LEVELS, TARGETS, TORCH};
+use super::{
+    Advertise, Config, Programs, Source, TargetSpec, GUARD, LEVELS, MOST_COMPLAINTS, MOST_LEVELS, TARGETS, TORCH,
+};
+use crate::pattern;
 use crate::size::{self, Amount};
 use std::ffi::{CStr, CString};
+
+/// Smaller than any tmpfs can be: one page, in bytes.
+const LEAST_ADVERTISED: u64 = 4096;
 
 /// A pattern longer than any file name can be useful only by mistake, and takes time.
 const LONGEST_PATTERN: usize = 1024;
@@ -27,7 +33,7 @@ impl Config {
     }
 
     /// Nothing of a list could be used: its last complaint, if any, says what is used then.
-    fn all_dropped(&mut self, name: &str) {
+    pub(super) fn all_dropped(&mut self, name: &str) {
         if let Some(last) = self.complaints.last_mut().filter(|last| *last.name == *name.as_bytes()) {
             last.instead = Instead::Default;
         }
@@ -35,10 +41,20 @@ impl Config {
 
     pub(super) fn switch(&mut self, name: &str, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return false };
-        match value.to_ascii_lowercase().as_slice() {
-            b"1" | b"yes" | b"true" | b"on" => true,
-            b"0" | b"no" | b"false" | b"off" => false,
-            _ => self.unreadable(name, value, Instead::Default),
+        match on_or_off(value) {
+            Some(on) => on,
+            None => self.unreadable(name, value, Instead::Default),
+        }
+    }
+
+    /// A switch, or the most that may be shown.
+    pub(super) fn read_advertise(&mut self, value: Option<&[u8]>) -> Option<Advertise> {
+        let value = value?;
+        match (on_or_off(value), size::parse(value)) {
+            (Some(on), _) => on.then_some(Advertise::Usual),
+            // A few bytes are a slip of the switch, not a size.
+            (None, Some(Amount::Bytes(bytes))) if bytes >= LEAST_ADVERTISED => Some(Advertise::UpTo(bytes)),
+            _ => self.unreadable("SHMGUARD_ADVERTISE", value, Instead::Default),
         }
     }
 
@@ -139,7 +155,7 @@ impl Config {
         }
         let levels = value.split(|&byte| byte == b',').map(size::parse);
         match levels.take(MOST_LEVELS.saturating_add(1)).collect::<Option<Vec<Amount>>>() {
-            Some(levels) if levels.len() <= MOST_LEVELS => self.warn = levels,
+            Some(levels) if levels.len() <= MOST_LEVELS && !levels.contains(&Amount::Bytes(0)) => self.warn = levels,
             _ => {
                 self.warn = LEVELS.to_vec();
                 self.unreadable("SHMGUARD_WARN", value, Instead::Default)
@@ -184,9 +200,21 @@ impl Config {
     }
 }
 
-/// Whether a pattern can match the name of a file.
+/// Whether a pattern can match the name of a file, and means what it seems to.
 fn is_name(pattern: &[u8]) -> bool {
-    !pattern.is_empty() && pattern.len() <= LONGEST_PATTERN && !pattern.contains(&b'/')
+    !pattern.is_empty()
+        && pattern.len() <= LONGEST_PATTERN
+        && !pattern.contains(&b'/')
+        && pattern::is_well_formed(pattern)
+}
+
+/// A switch's value; `None`: neither on nor off.
+fn on_or_off(value: &[u8]) -> Option<bool> {
+    match value.to_ascii_lowercase().as_slice() {
+        b"1" | b"yes" | b"true" | b"on" => Some(true),
+        b"0" | b"no" | b"false" | b"off" => Some(false),
+        _ => None,
+    }
 }
 
 /// The entries of a list of directories, without empty ones.
@@ -216,6 +244,8 @@ fn target(entry: &[u8]) -> Option<TargetSpec> {
             if !path.ends_with(b"/") && cap.first().is_some_and(u8::is_ascii_digit) && !cap.contains(&b'/') =>
         {
             match size::parse(cap)? {
+                // What takes nothing is no target.
+                Amount::Bytes(0) => None,
                 Amount::Bytes(cap) => Some(TargetSpec { path: absolute(path)?, cap: Some(cap) }),
                 // A share of what, when a target may be anything?
                 Amount::Percent(_) => None,

@@ -32,7 +32,7 @@ fn an_empty_environment_is_the_contract() {
         assert_eq!(config.warn, [Amount::Percent(75), Amount::Percent(90)]);
         assert_eq!(guards(&config), ["/dev/shm"]);
         assert_eq!((config.log.as_ref(), config.state.as_ref(), config.run.as_ref()), (None, None, None));
-        assert_eq!((config.advertise, config.hello, config.quiet), (false, false, false));
+        assert_eq!((config.advertise, config.hello, config.quiet), (None, false, false));
         assert_eq!((config.programs.clone(), config.keep.len()), (Programs::All, 0));
         assert_eq!(complaints(&config), [""; 0]);
     }
@@ -64,13 +64,13 @@ fn budgets() {
     assert_eq!(read(&["SHMGUARD_BUDGET=48m"]).budget_bytes(64 << 20), 48 << 20);
     assert_eq!(read(&["SHMGUARD_BUDGET=50%"]).budget_bytes(64 << 20), 32 << 20);
     assert_eq!(read(&["SHMGUARD_BUDGET=1g"]).budget_bytes(64 << 20), 64 << 20);
-    assert_eq!(read(&["SHMGUARD_BUDGET=0"]).budget_bytes(64 << 20), 0);
+    assert_eq!(read(&["SHMGUARD_BUDGET=1"]).budget_bytes(64 << 20), 1);
     let config = read(&["SHMGUARD_BUDGET=64q"]);
     assert_eq!(config.budget_bytes(64 << 20), 60 << 20);
     assert_eq!(
         complaints(&config),
-        ["SHMGUARD_BUDGET=\"64q\" cannot be used: expected a size such as 512m or 2g, or a share such as 80%; the default \
-          is used: 15/16 of the tmpfs (at least 256 KiB and at most 64 MiB are left)"]
+        ["SHMGUARD_BUDGET=\"64q\" cannot be used: expected a size above 0 such as 512m or 2g, or a share such as 80%; the \
+          default is used: 15/16 of the tmpfs (at least 256 KiB and at most 64 MiB are left)"]
     );
 }
 
@@ -239,10 +239,69 @@ fn names_to_keep() {
 #[test]
 fn switches() {
     let config = read(&["SHMGUARD_ADVERTISE=1", "SHMGUARD_HELLO=yes", "SHMGUARD_QUIET=True"]);
-    assert!(config.advertise && config.hello && config.quiet);
+    assert!(config.advertise == Some(Advertise::Usual) && config.hello && config.quiet);
     let config = read(&["SHMGUARD_ADVERTISE=0", "SHMGUARD_HELLO=off", "SHMGUARD_QUIET=2"]);
-    assert!(!config.advertise && !config.hello && !config.quiet);
+    assert!(config.advertise.is_none() && !config.hello && !config.quiet);
     assert_eq!(complaints(&config), ["SHMGUARD_QUIET=\"2\" cannot be used: expected 0 or 1; the default is used: 0"]);
+}
+
+#[test]
+fn the_room_to_be_shown() {
+    let read_one = |value: &str| {
+        let config = read(&[&format!("SHMGUARD_ADVERTISE={value}")]);
+        (config.advertise, config.complaints.len())
+    };
+    assert_eq!(read_one("16g"), (Some(Advertise::UpTo(16 << 30)), 0));
+    assert_eq!(read_one("4096"), (Some(Advertise::UpTo(4096)), 0));
+    for value in ["2", "0g", "50%", "all"] {
+        assert_eq!(read_one(value), (None, 1), "{value}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_meant() {
+    for (value, default) in [
+        ("SHMGUARD_BUDGET=0", "15/16 of the tmpfs"),
+        ("SHMGUARD_BUDGET=0m", "15/16 of the tmpfs"),
+        ("SHMGUARD_WARN=0,90%", "75%,90%"),
+        ("SHMGUARD_REDIRECT=/scratch@0", "/var/tmp:/tmp"),
+        ("SHMGUARD_PROGRAMS=pyth[on", "all programs"),
+    ] {
+        let config = read(&[value]);
+        let told = complaints(&config);
+        assert_eq!(told.len(), 1, "{value}");
+        assert!(told[0].contains("expected") && told[0].contains(default), "{}", told[0]);
+        assert_eq!((config.budget, config.programs), (None, Programs::All));
+    }
+    for pattern in ["[", "a[b", r"torch\", "[]", "[a-"] {
+        let config = read(&[&format!("SHMGUARD_KEEP=ring:{pattern}")]);
+        assert_eq!((config.keep.len(), config.complaints.len()), (1, 1), "{pattern}");
+        assert!(complaints(&config)[0].contains("each [ closed"));
+    }
+    for pattern in ["[a]", "[]]", "[!]a]", r"\[", "x]", "[[]"] {
+        let config = read(&[&format!("SHMGUARD_KEEP={pattern}")]);
+        assert_eq!((config.keep.len(), config.complaints.len()), (1, 0), "{pattern}");
+    }
+}
+
+#[test]
+fn guards_that_cannot_be_guarded_are_left_out() {
+    let fault = |guard: &CStr| (guard != c"/good" && guard != c"/dev/shm").then_some("it does not exist");
+    let mut config = read(&["SHMGUARD_GUARD=/bad:/good"]);
+    config.look_at_guards(fault);
+    assert_eq!(guards(&config), ["/good"]);
+    assert_eq!(
+        complaints(&config),
+        ["SHMGUARD_GUARD=\"/bad\" cannot be used: it does not exist; expected a directory on a tmpfs; this entry is left out"]
+    );
+    let mut config = read(&["SHMGUARD_GUARD=/bad", "SHMGUARD_REDIRECT=/dev/shm/x:/y"]);
+    config.look_at_guards(fault);
+    assert_eq!((guards(&config), targets(&config)), (vec!["/dev/shm"], vec![("/y", None)]));
+    assert!(complaints(&config)[0].ends_with("; the default is used: /dev/shm"));
+    // Nothing was named: nothing is looked at.
+    let mut config = read(&[]);
+    config.look_at_guards(|_| Some("it does not exist"));
+    assert_eq!((guards(&config), config.complaints.len()), (vec!["/dev/shm"], 0));
 }
 
 #[test]
@@ -277,6 +336,7 @@ fn the_table_tells_the_real_defaults() {
     let mut config = Config::from_environ(set.iter().map(|entry| entry.as_bytes()));
     assert_eq!(config.targets_from, Source::Redirect);
     config.targets_from = Source::Default;
+    config.guards_named = false;
     assert_eq!(config, read(&[]));
 }
 

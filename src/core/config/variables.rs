@@ -8,7 +8,8 @@ pub struct Variable {
     pub name: &'static str,
     /// The option of `shmguard run` that sets it, without the dashes; `None`: it has none.
     pub option: Option<&'static str>,
-    /// What an option's value is called in usage lines; empty: a switch, which sets `1`.
+    /// What an option's value is called in usage lines; empty: a switch, which sets `1`; in brackets: a switch that may be
+    /// given a value.
     pub metavar: &'static str,
     /// The value in force when it is not set, in the form that could be set, or in words.
     pub default: &'static str,
@@ -42,7 +43,7 @@ pub const VARIABLES: &[Variable] = &[
         option: Some("budget"),
         metavar: "SIZE",
         default: "15/16 of the tmpfs (at least 256 KiB and at most 64 MiB are left)",
-        expected: "a size such as 512m or 2g, or a share such as 80%",
+        expected: "a size above 0 such as 512m or 2g, or a share such as 80%",
         help: "How full the guarded directory may become before new segments are redirected (or refused). \
                Fill is what is used and what kept segments were promised beyond what they hold.",
     },
@@ -61,7 +62,7 @@ pub const VARIABLES: &[Variable] = &[
         option: Some("warn"),
         metavar: "LEVELS",
         default: "75%,90%",
-        expected: "up to 8 fill levels such as 75%,90% or 48m, or none",
+        expected: "up to 8 fill levels above 0 such as 75%,90% or 48m, or none",
         help: "Fill levels that are announced, separated by commas; none announces none.",
     },
     Variable {
@@ -69,7 +70,7 @@ pub const VARIABLES: &[Variable] = &[
         option: Some("keep"),
         metavar: "PATTERNS",
         default: "unset",
-        expected: "patterns of names without directories, such as PostgreSQL.*:my_ring",
+        expected: "patterns of names without directories, each [ closed, such as PostgreSQL.*:my_ring",
         help: "Names that are never moved or reserved, as shell patterns separated by colons, such as \
                PostgreSQL.*:my_ring.",
     },
@@ -111,13 +112,15 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SHMGUARD_ADVERTISE",
         option: Some("advertise"),
-        metavar: "",
+        metavar: "[=SIZE]",
         default: "0",
-        expected: "0 or 1",
+        expected: "0, 1 or the most room to be shown, such as 16g",
         help: "1: statfs and statvfs on a guarded directory answer with the room of the targets added, for programs \
-               that look first and then size by ftruncate or fallocate (Open MPI, CPython's heap, Arrow). Not for \
-               those that fill by write (UCX): they are better off with the truth. \
-               The shmguard command always sees the truth.",
+               that look first and then size by ftruncate or fallocate (Open MPI, CPython's heap, Arrow). At most \
+               2 GB free are shown, less than 2 000 000 000 bytes: with more, joblib writes its files there, and they \
+               cannot be moved. A size such as 16g: at most so much is shown, for where joblib is not used. Not for \
+               programs that fill by write (UCX): they are better off with the truth. Directories below the guarded \
+               one, and the shmguard command, always see the truth.",
     },
     Variable {
         name: "SHMGUARD_HELLO",

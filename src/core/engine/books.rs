@@ -1,13 +1,17 @@
 //! What is remembered of the run: this process's record in the ledger, its counters and peaks.
 
+use std::ffi::CStr;
+
+use rustix::io::Errno;
+
 use super::end::is_over;
 use super::{now_ms, patiently, wall_ms, Engine};
 use crate::config::Mode;
 use crate::guard::Guard;
-use crate::ledger::{Ledger, Process, SegmentRecord, SEGMENTS};
+use crate::ledger::{Ledger, Process, SegmentRecord, State, SEGMENTS};
 use crate::process::Owner;
 use crate::segment::{Place, Segment};
-use crate::target::{Directory, Medium};
+use crate::target::{Directory, Medium, Unusable};
 
 /// The ledger is written at most so often unless something was redirected, refused or warned of, in milliseconds.
 const WRITE_MS: u64 = 100;
@@ -56,13 +60,19 @@ impl Engine {
     pub(super) fn first_touch(&self, guard: &Guard, index: usize) {
         self.touched.store(true, std::sync::atomic::Ordering::Relaxed);
         let me = self.me();
+        let mut unusable = arrayvec::ArrayVec::<(usize, Unusable), 8>::new();
         {
             let Some(mut books) = patiently(&self.books) else { return };
             let capacity = guard.space.capacity.unwrap_or(0);
-            let media = self.config.targets.iter().take(8).map(|spec| Directory::open(&spec.path, guard.identity));
-            let ram = media.enumerate().fold(0u64, |bits, (index, directory)| {
-                bits | (u64::from(directory.is_ok_and(|directory| directory.medium == Medium::Ram)) << index)
-            });
+            let mut ram = 0u64;
+            for (index, spec) in self.config.targets.iter().take(8).enumerate() {
+                match Directory::open(&spec.path, guard.identity) {
+                    Ok(directory) => ram |= u64::from(directory.medium == Medium::Ram) << index,
+                    // No descriptor is left to look at it: that says nothing of the target.
+                    Err(Unusable::Cannot(Errno::MFILE | Errno::NFILE)) => {}
+                    Err(error) => unusable.push((index, error)),
+                }
+            }
             books.record = Process {
                 pid: me.pid as u64,
                 parent: me.parent as u64,
@@ -85,8 +95,7 @@ impl Engine {
                 command: command(),
                 ..Process::default()
             };
-            let state = self.config.run.as_deref().or(self.config.state.as_deref());
-            books.ledger = Ledger::open(state, guard.identity, me);
+            books.ledger = Ledger::open(self.state(), guard.identity, me);
             if let Some(ledger) = &books.ledger {
                 let keeps = self.config.run.is_some();
                 ledger.begin(&books.record, || !keeps && is_over(ledger, &me));
@@ -94,7 +103,29 @@ impl Engine {
             books.urgent = true;
         }
         self.tell_start(guard, index);
+        for (index, error) in unusable {
+            self.tell_unusable(index, error);
+        }
         self.account(guard, index);
+    }
+
+    pub(super) fn state(&self) -> State<'_> {
+        match (self.config.run.as_deref(), self.config.state.as_deref()) {
+            (Some(run), _) => State::Run(run),
+            (None, Some(named)) => State::Named(named),
+            (None, None) => State::Usual,
+        }
+    }
+
+    /// SHMGUARD_STATE, if the ledger could not be kept there, and where it is instead; empty: nowhere.
+    pub(super) fn misplaced(&self) -> Option<(&CStr, Box<[u8]>)> {
+        let State::Named(named) = self.state() else { return None };
+        let books = patiently(&self.books)?;
+        match &books.ledger {
+            Some(ledger) if ledger.lies_in(named) => None,
+            Some(ledger) => Some((named, ledger.place().into())),
+            None => Some((named, Box::default())),
+        }
     }
 
     /// Changes this process's counters.

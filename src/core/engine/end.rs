@@ -15,9 +15,8 @@ impl Engine {
         let opened = patiently(&self.books).is_some_and(|books| books.ledger.is_some());
         let Some(guard) = self.open_guard(0).filter(|guard| guard.is_ram) else { return };
         if !opened {
-            let state = self.config.run.as_deref().or(self.config.state.as_deref());
             let me = self.me();
-            if let Some(ledger) = Ledger::open(state, guard.identity, me) {
+            if let Some(ledger) = Ledger::open(self.state(), guard.identity, me) {
                 if let Some(mut books) = patiently(&self.books) {
                     books.ledger = Some(ledger);
                     books.record = Process { processes: 1, command: command(), ..Process::default() };

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::size::{Failure, Sizing};
 use super::words::{mode_word, Targets, UnusableWords, Went};
 use super::Engine;
-use crate::config::Mode;
+use crate::config::{Mode, Source, TORCH};
 use crate::guard::Guard;
 use crate::ledger::Totals;
 use crate::message::{self, Asking, Line, Shown};
@@ -26,6 +26,7 @@ const SAID_DESCRIPTORS: u32 = 11;
 const SAID_INODES: u32 = 12;
 const SAID_START: u32 = 13;
 const SAID_LOG: u32 = 14;
+const SAID_STATE: u32 = 15;
 const SAID_OVERFLOW: u32 = 16;
 const SAID_TARGET: u32 = 40;
 
@@ -63,11 +64,25 @@ impl Engine {
             let written = self.log_start(guard, index);
             if let Some(directory) = self.config.log.as_deref().filter(|_| !written) {
                 let line = message::line(format_args!(
-                    "SHMGUARD_LOG={} cannot be written: nothing is logged. Name a directory that this user can write in",
+                    "SHMGUARD_LOG=\"{}\" cannot be written: expected a directory that this user can write; nothing is logged",
                     message::path(directory)
                 ));
                 self.say_once(SAID_LOG, "log", &line);
             }
+        }
+        if let Some((named, place)) = self.misplaced() {
+            let mut instead = Text::<128>::new();
+            if place.is_empty() {
+                instead.add(format_args!("there is no other place, so each process counts for itself"));
+            } else {
+                instead.add(format_args!("the default is used: {}", Printable(&place)));
+            }
+            let line = message::line(format_args!(
+                "SHMGUARD_STATE=\"{}\" cannot be used: expected a directory that this user can write; {}",
+                message::path(named),
+                instead.as_str()
+            ));
+            self.say_once(SAID_STATE, "state", &line);
         }
         for (number, complaint) in self.config.complaints.iter().enumerate() {
             let mut what = Text::<32>::new();
@@ -268,11 +283,16 @@ impl Engine {
     pub(super) fn tell_unusable(&self, index: usize, unusable: Unusable) {
         let Some(spec) = self.config.targets.get(index) else { return };
         // Of the built-in ones one may well be missing; that is told only when none is left.
-        if self.config.targets_from == crate::config::Source::Default {
+        let variable = match self.config.targets_from {
+            Source::Redirect => "SHMGUARD_REDIRECT",
+            Source::TorchVar if index == 0 => TORCH,
+            Source::TorchVar | Source::Default => return,
+        };
+        if !self.redirects() {
             return;
         }
         let line = message::line(format_args!(
-            "target {} is not used: {}. Name directories that this user can write in SHMGUARD_REDIRECT",
+            "target {} of {variable} is not used: {}. Expected a directory that this user can write",
             message::path(&spec.path),
             UnusableWords(unusable)
         ));

@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use rustix::io::Errno;
 
 use super::Engine;
-use crate::config::Mode;
+use crate::config::{Mode, Source};
 use crate::guard::Guard;
 use crate::ledger::Totals;
 use crate::message;
@@ -51,7 +51,7 @@ impl Display for Targets<'_> {
         if self.engine.config.targets.is_empty() {
             return f.write_str("none");
         }
-        let mut writable = false;
+        let (mut writable, mut closed) = (false, false);
         for (index, spec) in self.engine.config.targets.iter().enumerate().take(4) {
             if index > 0 {
                 f.write_str(", ")?;
@@ -70,12 +70,14 @@ impl Display for Targets<'_> {
                     }
                 }
                 Err(unusable) => {
+                    closed |= matches!(unusable, Unusable::ReadOnly | Unusable::NotWritable);
                     let words = UnusableWords(unusable);
                     write!(f, "({words})")?;
                 }
             }
         }
-        if self.need.is_some() && !writable {
+        // A container without a writable place, not a list that the user has spelt wrongly.
+        if self.need.is_some() && !writable && closed && self.engine.config.targets_from == Source::Default {
             f.write_str("; nothing is writable here")?;
         }
         Ok(())

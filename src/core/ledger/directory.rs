@@ -27,18 +27,29 @@ pub struct Ledger {
     me: Owner,
 }
 
+/// Where a ledger may lie.
+#[derive(Clone, Copy, Debug)]
+pub enum State<'a> {
+    /// Here or nowhere: the directory of `shmguard run`, which reads it.
+    Run(&'a CStr),
+    /// SHMGUARD_STATE, and where it cannot be used the first of the usual places that can.
+    Named(&'a CStr),
+    /// The usual places.
+    Usual,
+}
+
 /// Where the ledgers of `uid` may be, in the order in which a place is looked for.
-pub fn places(state: Option<&CStr>, uid: u32) -> Vec<CString> {
+pub fn places(state: State<'_>, uid: u32) -> Vec<CString> {
     let mut bases: Vec<Vec<u8>> = Vec::new();
-    match state {
-        Some(place) => bases.push(place.to_bytes().to_vec()),
-        None => {
-            let mut run = Text::<40>::new();
-            run.add(format_args!("/run/user/{uid}"));
-            bases.push(run.bytes().to_vec());
-            bases.push(b"/var/tmp".to_vec());
-            bases.push(b"/tmp".to_vec());
-        }
+    if let State::Run(place) | State::Named(place) = state {
+        bases.push(place.to_bytes().to_vec());
+    }
+    if !matches!(state, State::Run(_)) {
+        let mut run = Text::<40>::new();
+        run.add(format_args!("/run/user/{uid}"));
+        bases.push(run.bytes().to_vec());
+        bases.push(b"/var/tmp".to_vec());
+        bases.push(b"/tmp".to_vec());
     }
     let mut tail = Text::<40>::new();
     tail.add(format_args!("/shmguard-ledger-{uid}"));
@@ -56,7 +67,7 @@ impl Ledger {
     ///
     /// `None` when no place can be written, or when what is there is not a directory of ours with mode 0700: then each
     /// process accounts for itself.
-    pub fn open(state: Option<&CStr>, guard: Identity, me: Owner) -> Option<Ledger> {
+    pub fn open(state: State<'_>, guard: Identity, me: Owner) -> Option<Ledger> {
         let uid = rustix::process::geteuid().as_raw();
         places(state, uid).into_iter().find_map(|top| {
             if own_directory(&top, uid).is_err() {
@@ -83,6 +94,18 @@ impl Ledger {
     /// The ledger at `path`, for the command: read only what is there.
     pub fn at(path: CString, me: Owner) -> Ledger {
         Ledger { path, me }
+    }
+
+    /// Does it lie in `place`, as SHMGUARD_STATE names it?
+    pub fn lies_in(&self, place: &CStr) -> bool {
+        let rest = self.path.to_bytes().strip_prefix(place.to_bytes());
+        rest.is_some_and(|rest| rest.starts_with(b"/shmguard-ledger-"))
+    }
+
+    /// The directory that was chosen for the ledgers of all users.
+    pub fn place(&self) -> &[u8] {
+        let path = self.path.to_bytes();
+        path.windows(17).rposition(|part| part == b"/shmguard-ledger-").and_then(|end| path.get(..end)).unwrap_or(path)
     }
 
     /// The directory.
@@ -365,7 +388,7 @@ mod tests {
     fn ledger() -> (tempfile::TempDir, Ledger) {
         let place = tempfile::tempdir().expect("a directory");
         let state = CString::new(place.path().to_str().expect("utf-8")).expect("no nul");
-        let ledger = Ledger::open(Some(&state), Identity { dev: 1, ino: 2 }, Owner::current()).expect("a ledger");
+        let ledger = Ledger::open(State::Run(&state), Identity { dev: 1, ino: 2 }, Owner::current()).expect("a ledger");
         (place, ledger)
     }
 
@@ -452,10 +475,10 @@ mod tests {
         let dead = Owner { pid: i32::MAX, start: 1, ..ledger.me };
         Ledger { path: ledger.path.clone(), me: dead }.write(&record(&dead), &[]).expect("written");
         let state = CString::new(place.path().to_str().expect("utf-8")).expect("no nul");
-        let second = Ledger::open(Some(&state), Identity { dev: 1, ino: 3 }, ledger.me).expect("a ledger");
+        let second = Ledger::open(State::Run(&state), Identity { dev: 1, ino: 3 }, ledger.me).expect("a ledger");
         assert!(ledger.directory().is_err(), "the dead one has gone");
         second.write(&record(&second.me), &[]).expect("written");
-        Ledger::open(Some(&state), Identity { dev: 1, ino: 4 }, ledger.me).expect("a ledger");
+        Ledger::open(State::Run(&state), Identity { dev: 1, ino: 4 }, ledger.me).expect("a ledger");
         assert!(second.directory().is_ok(), "the living one stays");
     }
 
@@ -464,10 +487,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().expect("a directory");
         let state = CString::new(place.path().to_str().expect("utf-8")).expect("no nul");
-        let top = places(Some(&state), rustix::process::geteuid().as_raw()).remove(0);
+        let top = places(State::Run(&state), rustix::process::geteuid().as_raw()).remove(0);
         let top = std::path::PathBuf::from(top.to_str().expect("utf-8"));
         std::fs::create_dir(&top).expect("mkdir");
         std::fs::set_permissions(&top, std::fs::Permissions::from_mode(0o777)).expect("chmod");
-        assert!(Ledger::open(Some(&state), Identity { dev: 1, ino: 2 }, Owner::current()).is_none());
+        assert!(Ledger::open(State::Run(&state), Identity { dev: 1, ino: 2 }, Owner::current()).is_none());
     }
 }
