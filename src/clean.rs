@@ -18,6 +18,7 @@ use shmguard_core::process::Owner;
 use shmguard_core::size::Human;
 
 use crate::now;
+use crate::report::text::count;
 
 /// Lists leftovers of dead runs; --yes removes them.
 ///
@@ -103,8 +104,15 @@ fn tell(left: &[Leftover], yes: bool) -> anyhow::Result<String> {
     let bytes: u64 = left.iter().map(|leftover| leftover.bytes).sum();
     match left.len() {
         0 => writeln!(text, "nothing is left over")?,
-        count if yes => writeln!(text, "{count} leftovers, {}", Human(bytes))?,
-        count => writeln!(text, "{count} leftovers, {}; shmguard clean --yes removes them", Human(bytes))?,
+        number => {
+            let leftovers = count(number as u64, "leftover", "s");
+            let next = match (yes, number) {
+                (true, _) => "",
+                (false, 1) => "; shmguard clean --yes removes it",
+                (false, _) => "; shmguard clean --yes removes them",
+            };
+            writeln!(text, "{leftovers}, {}{next}", Human(bytes))?
+        }
     }
     Ok(text)
 }

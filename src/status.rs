@@ -106,7 +106,7 @@ pub fn heading(now: &Now) -> Vec<String> {
             Some(medium) => lines.push(format!(
                 "target {} ({}): holds {}, room for {}{}",
                 target.path,
-                medium.word(),
+                medium.noun(),
                 Human(target.held),
                 Human(target.room),
                 target.cap.map(|cap| format!(", cap {}", Human(cap))).unwrap_or_default()

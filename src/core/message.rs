@@ -43,6 +43,76 @@ pub struct Shown<'a> {
     pub fill: u64,
     /// Its size; `None` = unlimited.
     pub capacity: Option<u64>,
+    /// How full it may become, in bytes.
+    pub budget: u64,
+}
+
+impl Shown<'_> {
+    /// The user's own budget is lower than what the tmpfs would allow.
+    fn is_budgeted(&self) -> bool {
+        self.capacity.is_some_and(|capacity| self.budget < default_budget(capacity))
+    }
+}
+
+/// The first words where `bytes` more do not fit, with the budget where that decides.
+struct Full<'a>(&'a Shown<'a>, u64);
+
+impl Display for Full<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Full(guard, bytes) = self;
+        write!(f, "{} ", path(guard.path))?;
+        let has_room = guard.capacity.is_none_or(|capacity| guard.fill.saturating_add(*bytes) <= capacity);
+        match has_room {
+            true if guard.is_budgeted() => {
+                write!(f, "would exceed its budget of {} ({guard} in use)", Human(guard.budget))
+            }
+            true if guard.capacity.is_some() => {
+                write!(f, "is too small ({guard} in use, budget {})", Human(guard.budget))
+            }
+            _ => write!(f, "is too small ({guard} in use)"),
+        }
+    }
+}
+
+/// The budget when none is set, in bytes.
+fn default_budget(capacity: u64) -> u64 {
+    capacity.saturating_sub(crate::config::margin(capacity))
+}
+
+/// What would have kept `demand` bytes in the guarded directory: a larger one, or a larger budget.
+#[derive(Clone, Copy, Debug)]
+pub struct Cure {
+    /// Bytes wanted at once.
+    pub demand: u64,
+    /// The directory's size; `None` = unlimited.
+    pub capacity: Option<u64>,
+    /// How full it may become, in bytes.
+    pub budget: u64,
+}
+
+impl Cure {
+    /// A size in which the demand stays within the default budget, in bytes; more than the directory has, which was too small.
+    pub fn size(&self) -> u64 {
+        suggested_capacity(self.demand).max(self.capacity.unwrap_or(0).saturating_add(1 << 20))
+    }
+
+    /// The directory is large enough; only the user's own budget is in the way.
+    pub fn is_budget(&self) -> bool {
+        self.capacity.is_some_and(|capacity| self.budget < self.demand && self.demand <= default_budget(capacity))
+    }
+}
+
+impl Display for Cure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_budget() {
+            return write!(f, "SHMGUARD_BUDGET={}", Flag(self.demand));
+        }
+        write!(f, "--shm-size={} (docker)", Flag(self.size()))?;
+        if self.capacity.is_some_and(|capacity| self.budget < default_budget(capacity)) {
+            f.write_str(" without SHMGUARD_BUDGET")?;
+        }
+        Ok(())
+    }
 }
 
 impl Display for Shown<'_> {
@@ -51,6 +121,12 @@ impl Display for Shown<'_> {
             Some(capacity) => write!(f, "{} of {}", Human(self.fill), Human(capacity)),
             None => write!(f, "{}, no limit of its own", Human(self.fill)),
         }
+    }
+}
+
+impl Shown<'_> {
+    fn cure(&self, demand: u64) -> Cure {
+        Cure { demand, capacity: self.capacity, budget: self.budget }
     }
 }
 
@@ -79,44 +155,51 @@ pub fn level(guard: &Shown<'_>, percent: u64, asking: &Asking<'_>, then: &str) -
 /// Kind 2: the first redirect.
 pub fn redirect(guard: &Shown<'_>, asking: &Asking<'_>, target: &CStr, medium: Medium, demand: u64) -> Line {
     line(format_args!(
-        "{} is too small ({guard} in use): {asking}, which goes to {}, {}. With --shm-size={} (docker) it would fit: {} wanted at once so far.",
-        path(guard.path),
+        "{}: {asking}, which goes to {}, {}. So far {} would have been enough: {} wanted at once.",
+        Full(guard, asking.bytes),
         path(target),
         medium.words(),
-        Flag(enough(guard, demand)),
+        guard.cure(demand),
         Human(demand),
     ))
 }
 
-/// A size that would have done: for the demand seen, and certainly more than what has just been too small.
-fn enough(guard: &Shown<'_>, demand: u64) -> u64 {
-    suggested_capacity(demand).max(guard.capacity.unwrap_or(0).saturating_add(1 << 20))
-}
-
-/// Kind 3: what cannot be saved, and why.
-pub fn cannot(guard: &Shown<'_>, asking: &Asking<'_>, why: &dyn Display, then: &str, demand: u64) -> Line {
-    line(format_args!(
-        "{} is too small ({guard} in use): {asking}; {why}. {then}--shm-size={} (docker) would do.",
-        path(guard.path),
-        Flag(enough(guard, demand)),
-    ))
+/// Kind 3: what cannot be saved, and why. `demand`: the bytes wanted at once so far, when a larger directory would do.
+pub fn cannot(guard: &Shown<'_>, asking: &Asking<'_>, why: &dyn Display, then: &str, demand: Option<u64>) -> Line {
+    let full = Full(guard, asking.bytes);
+    match demand {
+        Some(demand) => {
+            line(format_args!("{full}: {asking}; {why}. {then}So far {} would be enough.", guard.cure(demand)))
+        }
+        None => line(format_args!(
+            "{} has {guard} in use: {asking}; {why}. {then}A larger {} would not help.",
+            path(guard.path),
+            path(guard.path)
+        )),
+    }
 }
 
 /// At the end of the last process: what was measured.
 pub fn farewell(guard: &CStr, sum: &crate::ledger::Totals, where_to: &dyn Display) -> Line {
-    line(format_args!(
-        "peak demand {}: {} in {} ({}), {} redirected to {}. {} of {} segments were redirected, {} could not be helped. --shm-size={} (docker) would have done without.",
-        Human(sum.demand_peak),
-        Human(sum.tmpfs_peak),
-        path(guard),
-        if sum.capacity == 0 { Capacity(None) } else { Capacity(Some(sum.capacity)) },
-        Human(sum.redirected_peak),
-        where_to,
-        sum.redirected,
-        sum.created.max(sum.redirected),
-        sum.unsaved.saturating_add(sum.refused),
-        Flag(suggested_capacity(sum.demand_peak).max(sum.capacity.saturating_add(1 << 20))),
-    ))
+    let capacity = (sum.capacity > 0).then_some(sum.capacity);
+    let cure = Cure { demand: sum.demand_peak, capacity, budget: if sum.budget > 0 { sum.budget } else { u64::MAX } };
+    let created = sum.created.max(sum.redirected);
+    let unsaved = sum.unsaved.saturating_add(sum.refused);
+    let mut text = Text::<400>::new();
+    text.add(format_args!("peak demand {}: {}", Human(sum.demand_peak), Human(sum.tmpfs_peak)));
+    text.add(format_args!(" in {} ({})", path(guard), Capacity(capacity)));
+    if sum.redirected > 0 {
+        text.add(format_args!(", {} redirected to {where_to}", Human(sum.redirected_peak)));
+    }
+    let segments = if created == 1 { "segment" } else { "segments" };
+    match (sum.redirected, unsaved) {
+        (redirected, 0) => text.add(format_args!(". {redirected} of {created} {segments} went there")),
+        (0, unsaved) => text.add(format_args!(". {unsaved} of {created} {segments} could not be helped")),
+        (redirected, unsaved) => {
+            text.add(format_args!(". {redirected} of {created} {segments} went there, {unsaved} could not be helped"))
+        }
+    }
+    line(format_args!("{}. In all {cure} would have been enough.", text.as_str()))
 }
 
 struct Capacity(Option<u64>);
@@ -138,18 +221,38 @@ mod tests {
     fn lines_are_one_line_of_at_most_512_bytes_whatever_the_names() {
         let name = [b'\n'; 255];
         let long = std::ffi::CString::new(vec![b'x'; 4000]).expect("no nul");
-        let guard = Shown { path: &long, fill: u64::MAX, capacity: Some(u64::MAX) };
+        let guard = Shown { path: &long, fill: u64::MAX, capacity: Some(u64::MAX), budget: u64::MAX };
         let asking = Asking { command: &name, pid: i32::MAX, bytes: u64::MAX, name: &name };
         for line in [
             level(&guard, 75, &asking, "it stays there"),
             redirect(&guard, &asking, &long, Medium::Layer, u64::MAX),
-            cannot(&guard, &asking, &"x", "y", u64::MAX),
+            cannot(&guard, &asking, &"x", "y", Some(u64::MAX)),
+            cannot(&guard, &asking, &"x", "y", None),
             farewell(&long, &Default::default(), &"x"),
         ] {
             assert!(line.bytes().len() <= 512);
             assert!(line.bytes().starts_with(b"shmguard: "));
             assert_eq!(line.bytes().iter().filter(|byte| **byte == b'\n').count(), 1);
             assert_eq!(line.bytes().last(), Some(&b'\n'));
+        }
+    }
+
+    #[test]
+    fn the_budget_is_named_where_it_decides() {
+        const MIB: u64 = 1 << 20;
+        let asking = |mib: u64| Asking { command: b"python3", pid: 1, bytes: mib * MIB, name: b"torch_1" };
+        let told = |mib: u64, budget: u64| {
+            let guard = Shown { path: c"/dev/shm", fill: 0, capacity: Some(64 * MIB), budget: budget * MIB };
+            redirect(&guard, &asking(mib), c"/var/tmp", Medium::Disk, mib * MIB).as_str().to_owned()
+        };
+        for (mib, budget, begin, cure) in [
+            (100, 60, "is too small (0 B of 64.0 MiB in use): ", " --shm-size=107m (docker) would"),
+            (62, 60, "is too small (0 B of 64.0 MiB in use, budget 60.0 MiB): ", " --shm-size=67m (docker) would"),
+            (50, 48, "would exceed its budget of 48.0 MiB (0 B of 64.0 MiB in use): ", " SHMGUARD_BUDGET=50m would"),
+            (62, 48, "would exceed its budget of 48.0 MiB", " --shm-size=67m (docker) without SHMGUARD_BUDGET would"),
+        ] {
+            let line = told(mib, budget);
+            assert!(line.starts_with(&format!("shmguard: /dev/shm {begin}")) && line.contains(cure), "{line}");
         }
     }
 }

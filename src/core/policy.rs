@@ -98,12 +98,24 @@ impl Situation {
         self.used.saturating_add(self.promised)
     }
 
+    /// How full the guarded directory may become by segments of this kind, in bytes: the budget; where a device pins memory, half
+    /// of the tmpfs is left to those that cannot go to a disk.
+    pub fn budget_for(&self, kind: Kind) -> u64 {
+        match (kind, self.capacity) {
+            (Kind::Pinned, _) | (_, None) => self.budget,
+            (_, Some(capacity)) if self.device => self.budget.min(capacity / 2),
+            (_, Some(_)) => self.budget,
+        }
+    }
+
     /// Does `need` more fit, and if not, why?
     pub fn fits(&self, kind: Kind, need: u64) -> Result<(), Cause> {
         if self.memory.is_some_and(|left| need > left) {
             return Err(Cause::Memory);
         }
-        let Some(capacity) = self.capacity else { return Ok(()) };
+        if self.capacity.is_none() {
+            return Ok(());
+        }
         let margin = self.margin();
         if need <= SMALL {
             // Small ones may go into the margin, half of it.
@@ -112,12 +124,7 @@ impl Situation {
         if self.free < need.saturating_add(margin).saturating_add(self.promised) {
             return Err(Cause::Room);
         }
-        let budget = match kind {
-            Kind::Pinned => self.budget,
-            _ if self.device => self.budget.min(capacity / 2),
-            _ => self.budget,
-        };
-        if self.fill().saturating_add(need) > budget {
+        if self.fill().saturating_add(need) > self.budget_for(kind) {
             Err(Cause::Budget)
         } else {
             Ok(())

@@ -125,6 +125,16 @@ impl Medium {
         }
     }
 
+    /// One or two words for people, where there is no room for [`Medium::words`].
+    pub fn noun(self) -> &'static str {
+        match self {
+            Medium::Ram => "memory",
+            Medium::Disk => "disk",
+            Medium::Layer => "container layer",
+            Medium::Other => "file system",
+        }
+    }
+
     /// One word for the log and for scripts.
     pub fn word(self) -> &'static str {
         match self {

@@ -40,6 +40,8 @@ pub struct Builder {
     /// Sizings that did not fit and stayed, or were refused.
     pub overflows: Vec<Overflow>,
     commands: HashMap<i64, String>,
+    /// Bytes that were wanted at once and never had, where something died of it: the suggestion counts them.
+    pub wanted: u64,
 }
 
 /// A sizing that did not fit and stayed, or was refused.
@@ -336,7 +338,8 @@ impl Builder {
             summary.command = summary.programs.iter().map(|program| program.command.clone()).collect();
         }
         const MIB: u64 = 1 << 20;
-        summary.suggested_shm_size = suggested_capacity(summary.peak.demand_bytes).div_ceil(MIB) * MIB;
+        let wanted = summary.peak.demand_bytes.max(self.wanted);
+        summary.suggested_shm_size = suggested_capacity(wanted).div_ceil(MIB) * MIB;
         summary.timeline = points;
         summary
     }

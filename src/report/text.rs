@@ -1,5 +1,6 @@
 //! The summary in words, for a terminal and for the lines of `run`.
 
+use shmguard_core::message::Cure;
 use shmguard_core::size::{Flag, Human};
 
 use super::summary::{Point, Summary};
@@ -209,13 +210,26 @@ pub fn advice(summary: &Summary) -> String {
     if enough && summary.segments.redirected + summary.segments.refused + summary.segments.unsaved == 0 {
         return format!("{} is large enough: {} would do", summary.guard.path, Human(size));
     }
+    let died = !summary.explanation.is_empty() || summary.signal.is_some();
+    let demand = summary.peak.demand_bytes;
+    let budget = summary.guard.budget_bytes.unwrap_or(u64::MAX);
+    if !died && (Cure { demand, capacity: summary.guard.capacity_bytes, budget }).is_budget() {
+        return format!(
+            "to do without redirection: SHMGUARD_BUDGET={}; {} has {}",
+            Flag(demand),
+            summary.guard.path,
+            Human(summary.guard.capacity_bytes.unwrap_or(0))
+        );
+    }
+    // Less than there is was not enough: the margin, or what others held.
+    let least = summary.guard.capacity_bytes.map_or(0, |capacity| capacity.saturating_add(1 << 20));
+    let size = size.max(least);
     let flag = Flag(size);
     let kubernetes = if size.is_multiple_of(1 << 30) {
         format!("{}Gi", size >> 30)
     } else {
         format!("{}Mi", size.div_ceil(1 << 20))
     };
-    let died = !summary.explanation.is_empty() || summary.signal.is_some();
     let until = if died { "what it wanted until it died would fit with" } else { "to do without redirection:" };
     format!(
         "{until} --shm-size={flag} (docker), shm_size: {flag} (compose), sizeLimit: {kubernetes} (Kubernetes: \

@@ -183,7 +183,10 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
         }
         lines.push(line);
         lines.push(crate::report::text::segments(summary));
-        lines.push(format!("by program: {}", crate::report::text::programs(summary, 3)));
+        let programs = crate::report::text::programs(summary, 3);
+        if !programs.is_empty() {
+            lines.push(format!("by program: {programs}"));
+        }
         if let Some(first) = summary.warnings.first() {
             let text = first.text.strip_prefix("shmguard: ").unwrap_or(&first.text);
             let number = count(summary.warnings.len() as u64, "warning", "s");

@@ -60,6 +60,10 @@ pub fn explain(builder: &mut Builder, watch: &Watch, ended: &Ended) {
     if failed && lines.is_empty() {
         lines.extend(other_causes(builder, watch));
     }
+    // Both hints of a summary name one size.
+    if lines.iter().any(|line| line.contains("--shm-size")) {
+        builder.wanted = wanted(builder, watch);
+    }
     builder.summary.deaths = deaths;
     builder.summary.explanation = lines;
 }
@@ -224,14 +228,18 @@ fn was_full(watch: &Watch) -> bool {
     evidence.least_free.is_some_and(|free| free < (margin(capacity) / 4).max(64 << 10))
 }
 
-fn remedy(builder: &Builder, watch: &Watch) -> String {
+/// Bytes wanted at once, with what was never had.
+fn wanted(builder: &Builder, watch: &Watch) -> u64 {
     // What a segment still lacked when it was last seen was wanted too, also where it died before it had it.
     let evidence = &watch.evidence;
     let lacking =
         evidence.unfilled.iter().map(|segment| segment.promised.saturating_sub(segment.held)).max().unwrap_or(0);
     let overflow = builder.overflows.iter().map(|overflow| overflow.bytes).max().unwrap_or(0);
-    let wanted = builder.summary.peak.demand_bytes.max(evidence.fullest.saturating_add(lacking)).max(overflow);
-    let size = Flag(shmguard_core::policy::suggested_capacity(wanted));
+    builder.summary.peak.demand_bytes.max(evidence.fullest.saturating_add(lacking)).max(overflow)
+}
+
+fn remedy(builder: &Builder, watch: &Watch) -> String {
+    let size = Flag(shmguard_core::policy::suggested_capacity(wanted(builder, watch)));
     let config = watch.config();
     if !watch.without.is_empty() && config.mode == Mode::Redirect {
         return format!("The library was not in it. --shm-size={size} (docker) or more");

@@ -135,7 +135,7 @@ fn totals<'a>(now: &Now, state: &State) -> Vec<Line<'a>> {
     );
     let targets = now.targets.iter().take(2).map(|target| match target.medium {
         Some(medium) => {
-            format!("{} ({}) {}, room {}", target.path, medium.word(), short(target.held), short(target.room))
+            format!("{} ({}) {}, room {}", target.path, medium.noun(), short(target.held), short(target.room))
         }
         None => format!("{} unusable", target.path),
     });

@@ -76,7 +76,12 @@ impl Engine {
         let percent = after.saturating_mul(100).checked_div(capacity).unwrap_or(0);
         let command = self.command();
         let line = message::level(
-            &Shown { path: self.guard_path(segment.guard as usize), fill: after, capacity: Some(capacity) },
+            &Shown {
+                path: self.guard_path(segment.guard as usize),
+                fill: after,
+                capacity: Some(capacity),
+                budget: situation.budget,
+            },
             percent,
             &self.asking(&command, segment, sizing),
             then.as_str(),

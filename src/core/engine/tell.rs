@@ -52,8 +52,13 @@ impl Engine {
         }
     }
 
-    fn shown<'a>(&'a self, index: u8, situation: &Situation) -> Shown<'a> {
-        Shown { path: self.guard_path(index as usize), fill: situation.fill(), capacity: situation.capacity }
+    fn shown<'a>(&'a self, segment: &Segment, situation: &Situation) -> Shown<'a> {
+        Shown {
+            path: self.guard_path(segment.guard as usize),
+            fill: situation.fill(),
+            capacity: situation.capacity,
+            budget: situation.budget_for(names::kind(&segment.name)),
+        }
     }
 
     /// The first words of a process: greeting, complaints about variables.
@@ -97,7 +102,9 @@ impl Engine {
     }
 
     fn hello(&self, guard: &Guard, index: usize) -> Line {
-        let shown = Shown { path: self.guard_path(index), fill: guard.space.used, capacity: guard.space.capacity };
+        let capacity = guard.space.capacity;
+        let budget = capacity.map_or(u64::MAX, |capacity| self.config.budget_bytes(capacity));
+        let shown = Shown { path: self.guard_path(index), fill: guard.space.used, capacity, budget };
         message::line(format_args!(
             "version {}, mode {}, guards {} ({shown} in use), targets: {}",
             env!("CARGO_PKG_VERSION"),
@@ -191,7 +198,7 @@ impl Engine {
         let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
         let command = self.command();
         let asking = self.asking(&command, segment, sizing);
-        let line = message::redirect(&self.shown(segment.guard, situation), &asking, &spec.path, medium, demand);
+        let line = message::redirect(&self.shown(segment, situation), &asking, &spec.path, medium, demand);
         self.say_once(SAID_REDIRECT, "redirect", &line);
     }
 
@@ -201,11 +208,11 @@ impl Engine {
         let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
         let command = self.command();
         let line = message::cannot(
-            &self.shown(segment.guard, situation),
+            &self.shown(segment, situation),
             &self.asking(&command, segment, sizing),
             &"it gets ENOSPC (SHMGUARD_MODE=refuse)",
-            "SHMGUARD_MODE=redirect would send it to a target; ",
-            demand,
+            "SHMGUARD_MODE=redirect would send it to a target. ",
+            Some(demand),
         );
         self.say_once(SAID_REFUSED, "refused", &line);
     }
@@ -271,7 +278,9 @@ impl Engine {
         };
         let command = self.command();
         let asking = self.asking(&command, segment, sizing);
-        let line = message::cannot(&self.shown(segment.guard, situation), &asking, &why.as_str(), then, demand);
+        // Where memory is the narrower bound a larger tmpfs has no more of it.
+        let demand = (cause != Cause::Memory).then_some(demand);
+        let line = message::cannot(&self.shown(segment, situation), &asking, &why.as_str(), then, demand);
         let mut what = Text::<32>::new();
         what.add(format_args!("cannot.{bit}"));
         self.say_once(SAID_OVERFLOW + bit, what.as_str(), &line);

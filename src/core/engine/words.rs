@@ -66,7 +66,7 @@ impl Display for Targets<'_> {
                     match (spec.cap, over) {
                         (Some(cap), true) => write!(f, "is at its cap of {}", Human(cap))?,
                         _ if unpinnable => f.write_str("is a disk, which cannot be pinned for a device")?,
-                        _ => write!(f, "({}, {} left)", directory.medium.word(), Human(directory.room()))?,
+                        _ => write!(f, "({}, {} left)", directory.medium.noun(), Human(directory.room()))?,
                     }
                 }
                 Err(unusable) => {
