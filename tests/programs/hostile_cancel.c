@@ -3,6 +3,8 @@
  * point ends the thread there, its clean-up handlers having run, and whoever is none returns. hostile_cancel BYTES DIR */
 #include "check.h"
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 extern int __open_2(const char *, int), __open64_2(const char *, int);
 extern int __openat_2(int, const char *, int), __openat64_2(int, const char *, int);
@@ -12,6 +14,8 @@ static char ordinary[200]; /* an ordinary file that exists */
 static char fresh[200];    /* a name that does not */
 static char template[200];
 static int fd;
+static int file; /* the ordinary file, open */
+static int sockets[2];
 static int cleaned;
 
 #define SHM "/dev/shm/cancel"
@@ -44,6 +48,26 @@ static int c_posix_fallocate(void) { return posix_fallocate(fd, 0, n); }
 static int c_ftruncate(void) { return ftruncate(fd, n); }
 static int c_truncate(void) { return truncate(SHM "-size", n); }
 static int c_mmap(void) { return mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED; }
+static int c_write(void) { return write(file, "x", 1) == 1 ? 0 : -1; }
+static int c_write_shm(void) { return write(fd, "x", 1) == 1 ? 0 : -1; }
+static int c_wait(void) { return wait(NULL); }
+static int c_waitpid(void) { return waitpid(-1, NULL, 0); }
+static int c_waitid(void) { return waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED); }
+static int c_wait3(void) { return wait3(NULL, 0, NULL); }
+static int c_wait4(void) { return wait4(-1, NULL, 0, NULL); }
+
+static int c_sendmsg(void) {
+    struct iovec part = {"x", 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    return sendmsg(sockets[0], &message, 0);
+}
+
+static int c_sendmmsg(void) {
+    struct iovec part = {"x", 1};
+    struct mmsghdr message = {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1}};
+    return sendmmsg(sockets[0], &message, 1, 0);
+}
+
 static int c_unlink(void) { return unlink(SHM "-size"); }
 static int c_rename(void) { return rename(SHM "-size", SHM "-new"); }
 
@@ -56,6 +80,8 @@ static const struct {
     ONE(creat), ONE(creat64), ONE(new), ONE(attach_shm), ONE(attach_shm_2), ONE(meet_shm), ONE(new_shm),
     ONE(new_at_shm), ONE(creat_shm), ONE(tmpfile_shm), ONE(shm_open), ONE(shm_attach), ONE(mkstemp), ONE(fallocate),
     ONE(fallocate64), ONE(posix_fallocate), ONE(ftruncate), ONE(truncate), ONE(mmap), ONE(unlink), ONE(rename),
+    ONE(write), ONE(write_shm), ONE(wait), ONE(waitpid), ONE(waitid), ONE(wait3), ONE(wait4), ONE(sendmsg),
+    ONE(sendmmsg),
 };
 
 static void cleanup(void *arg) {
@@ -81,7 +107,8 @@ int main(int argc, char **argv) {
     n = bytes_arg(argc, argv, 1);
     snprintf(ordinary, sizeof ordinary, "%s/ordinary", argv[2]);
     snprintf(fresh, sizeof fresh, "%s/fresh", argv[2]);
-    CHECK(close(open(ordinary, NEW, 0600)) == 0);
+    file = open(ordinary, NEW, 0600);
+    CHECK(file >= 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
     int kept = create_sized("/cancel", 65536);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         pthread_t id;
