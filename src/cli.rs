@@ -11,8 +11,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{clean, docs_generate, doctor, estimate, metrics, path, report, run, status, top};
 
-/// Keeps programs alive in a small /dev/shm: runs them under libshmguard.so, and shows who uses shared memory, how much,
-/// and how near to the end.
+/// Keeps programs alive in a small /dev/shm, and shows who uses shared memory, how much, and how near to the end.
 #[derive(Debug, Parser)]
 #[command(
     name = "shmguard",
@@ -20,7 +19,11 @@ use crate::{clean, docs_generate, doctor, estimate, metrics, path, report, run, 
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Example:\n  shmguard run -- python train.py\n\nWithout this command: LD_PRELOAD=\"$(shmguard path)\" python train.py"
+    after_help = "Begin with:
+  shmguard doctor                    what is wrong here, and the exact fix
+  shmguard run -- python train.py    runs it, and says at its end what it used
+
+Without this command: LD_PRELOAD=\"$(shmguard path)\" python train.py"
 )]
 pub struct Cli {
     /// What to do.

@@ -20,8 +20,10 @@ use summary::Summary;
 
 pub use html::page as html;
 
-/// Shows a run after the event, from the log in DIR (SHMGUARD_LOG, or shmguard run --log): demand over time, peak, segments by
-/// program, redirects, warnings, and the size of /dev/shm that would have done.
+/// Shows a run after the event, from its log.
+///
+/// Demand over time, peak, segments by program, redirects, warnings, and the size of /dev/shm that would have been enough. DIR
+/// is what SHMGUARD_LOG or `shmguard run --log` named.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  shmguard report /var/log/shmguard\n  shmguard report /var/log/shmguard --html out.html\n  \

@@ -40,10 +40,11 @@ pub use signals::{name as signal_name, Signals};
 /// foreground goes to CMD: good as a container's first process. When CMD is a program that the library cannot be loaded into
 /// (static, set-user-ID, musl, 32-bit), that is said, and it runs all the same.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  shmguard run -- python train.py\n  shmguard run --report out.html -- python train.py\n  \
-                  shmguard run --shm-size 64m --mode off -- python train.py   (as in Docker, without the library)"
-)]
+#[command(after_help = "Examples:
+  shmguard run -- python train.py
+  shmguard run --report out.html -- python train.py
+As in Docker, without the library:
+  shmguard run --shm-size 64m --mode off -- python train.py")]
 pub struct Args {
     /// Gives CMD a private /dev/shm of this size, such as 64m or 2g, for reproducing and for curing
     #[arg(long, value_name = "SIZE", value_parser = shm_size)]

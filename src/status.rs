@@ -13,8 +13,10 @@ use crate::now::{self, Now, Whose};
 pub use json::object;
 pub use table::{age, cell, holders, where_is};
 
-/// Shows every segment now: name, size, bytes held, where, creator, who holds it, age; totals, targets, and use that no
-/// segment explains.
+/// Shows who uses shared memory now.
+///
+/// Every segment with its name, size, bytes held, where it lies, creator, who holds it and age; totals, targets, and use that
+/// no segment explains.
 ///
 /// Looks at the processes that this user may look at: as root at all of them. Never changes anything.
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ use crate::now::{self, Whose};
 use crate::run::Signals;
 use state::{State, Step};
 
-/// Shows how full /dev/shm is, and every segment and process, live.
+/// The same, live: how full /dev/shm is, every segment and process.
 ///
 /// Keys: Tab switches between segments and processes, s sorts by the next column, r the other way round, arrows and Page keys
 /// move, p pauses, q quits. NO_COLOR is respected.

@@ -20,7 +20,7 @@ const ENVIRONMENTS: &[(&str, &str, &[&str], &str, &str)] = &[
     ("kubernetes", "kubernetes", &["size"], "size", "emptyDir: {medium: Memory, sizeLimit: 2Gi}"),
     ("kubernetes-volume", "kubernetes", &["memory_cgroup"], "memory_cgroup", "limits: {memory: "),
     ("apptainer", "apptainer", &["size"], "size", "apptainer exec --bind /dev/shm"),
-    ("fargate", "fargate", &["size"], "size", "LD_PRELOAD=/usr/lib/libshmguard.so\nSHMGUARD_REDIRECT=/var/tmp"),
+    ("fargate", "fargate", &["size"], "size", "then goes to /var/tmp):\nLD_PRELOAD=/usr/lib/libshmguard.so"),
     ("lambda", "lambda", &["no_dev_shm"], "no_dev_shm", "num_workers=0"),
 ];
 

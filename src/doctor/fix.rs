@@ -50,9 +50,9 @@ fn volume(path: &str, bytes: u64) -> Vec<String> {
     .collect()
 }
 
-/// The variables for where nothing else is allowed.
-pub fn variables(library: &str, target: &str) -> Vec<String> {
-    vec![format!("LD_PRELOAD={library}"), format!("SHMGUARD_REDIRECT={target}")]
+/// The variable for where nothing else is allowed. The target that was found to be usable is one that the library uses by itself.
+pub fn variable(library: &str) -> String {
+    format!("LD_PRELOAD={library}")
 }
 
 /// How to get a `path` that is a tmpfs at all.

@@ -22,16 +22,18 @@ impl clap::Args for Options {
             // What it is called, and whether it may be left out.
             let (value, alone) = value_name(variable);
             let switch = value.is_empty();
-            let mut help = if switch {
-                variable.help.strip_prefix("1: ").unwrap_or(variable.help).to_owned()
-            } else {
-                variable.help.to_owned()
-            };
-            if !switch {
-                help.push_str(&format!(" [default: {}]", variable.default));
-            }
-            help.push_str(&format!(" [{}]", variable.name));
-            let mut argument = Arg::new(option).long(option).help(help).help_heading("Options for variables");
+            // In the table a switch's text begins with its value.
+            let text = variable.help.strip_prefix("1: ").filter(|_| switch).unwrap_or(variable.help);
+            let first = text.chars().take(1).flat_map(char::to_uppercase);
+            let sentence: String = first.chain(text.chars().skip(1)).collect();
+            let text = if switch { sentence.as_str() } else { text };
+            let default = if switch { String::new() } else { format!(" [default: {}]", variable.default) };
+            let long = format!("{text}{default} [{}]", variable.name);
+            let mut argument = Arg::new(option)
+                .long(option)
+                .help(variable.short)
+                .long_help(long)
+                .help_heading("Settings (each is a variable too: --mode is SHMGUARD_MODE)");
             argument = if switch {
                 argument.action(ArgAction::SetTrue)
             } else {

@@ -15,6 +15,8 @@ pub struct Variable {
     pub default: &'static str,
     /// Values, in words, for complaints: "expected ...".
     pub expected: &'static str,
+    /// What it does, in so few words that a list of all fits on a screen.
+    pub short: &'static str,
     /// What it does, in plain text without markup.
     pub help: &'static str,
 }
@@ -34,6 +36,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "MODE",
         default: "redirect",
         expected: "redirect, observe, refuse or off",
+        short: "What becomes of what does not fit: redirect, observe, refuse, off",
         help: "redirect: what does not fit goes to a target. observe: account and warn, change nothing. \
                refuse: what does not fit gets ENOSPC when it is sized, instead of a SIGBUS when it is touched. \
                off: the library does nothing.",
@@ -44,6 +47,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "SIZE",
         default: "15/16 of the tmpfs (at least 256 KiB and at most 64 MiB are left)",
         expected: "a size above 0 such as 512m or 2g, or a share such as 80%",
+        short: "How full /dev/shm may become, such as 512m or 80%",
         help: "How full the guarded directory may become before new segments are redirected (or refused). \
                Fill is what is used and what kept segments were promised beyond what they hold.",
     },
@@ -53,6 +57,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "DIRS",
         default: "/var/tmp:/tmp",
         expected: "absolute directories with optional caps, such as /mnt/bigshm:/scratch@20g, or none",
+        short: "Where to, in order of preference, such as /mnt/big:/scratch@20g; none",
         help: "Targets in order of preference: directories on a larger tmpfs or on a disk, separated by colons, \
                each with an optional cap behind @, such as /mnt/bigshm:/scratch@20g. \
                none switches redirection off.",
@@ -63,6 +68,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "LEVELS",
         default: "75%,90%",
         expected: "up to 8 fill levels above 0 such as 75%,90% or 48m, or none",
+        short: "Fill levels that are announced",
         help: "Fill levels that are announced, separated by commas; none announces none.",
     },
     Variable {
@@ -71,6 +77,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "PATTERNS",
         default: "unset",
         expected: "patterns of names without directories, each [ closed, such as PostgreSQL.*:my_ring",
+        short: "Names that are never moved, such as PostgreSQL.*:my_ring",
         help: "Names that are never moved or reserved, as shell patterns separated by colons, such as \
                PostgreSQL.*:my_ring.",
     },
@@ -80,6 +87,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "PATTERNS",
         default: "all programs",
         expected: "either names to include, such as python*:pt_*, or names to exclude, such as !java:!postgres",
+        short: "Only in these programs, python*:pt_*, or in all but these, !java",
         help: "The library works only in these programs, python*:pt_*, or in all but these, !java:!postgres; \
                elsewhere it does nothing. Patterns are compared with the file name of the executable.",
     },
@@ -89,6 +97,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "DIR",
         default: "unset",
         expected: "an absolute directory outside of the guarded ones",
+        short: "A directory for every event as a JSON line; see shmguard report",
         help: "A directory (not inside a guarded one) into which every event is written as one JSON line, \
                for shmguard report.",
     },
@@ -98,6 +107,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "DIRS",
         default: "/dev/shm",
         expected: "absolute directories, separated by colons, not /",
+        short: "Guarded directories",
         help: "Guarded directories, separated by colons.",
     },
     Variable {
@@ -106,8 +116,9 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "DIR",
         default: "chosen at run time",
         expected: "an absolute directory outside of the guarded ones",
-        help: "Where the ledger lives, never inside a guarded directory. When unset: the first of /run/user/UID, \
-               /var/tmp and /tmp that can be written to.",
+        short: "A directory for the ledger",
+        help: "Where the ledger lives, never inside a guarded directory. When unset, or not usable: the first of \
+               /run/user/UID, /var/tmp and /tmp that can be written to.",
     },
     Variable {
         name: "SHMGUARD_ADVERTISE",
@@ -115,6 +126,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "[=SIZE]",
         default: "0",
         expected: "0, 1 or the most room to be shown, such as 16g",
+        short: "statfs shows the room of the targets too (Open MPI, Ray)",
         help: "1: statfs and statvfs on a guarded directory answer with the room of the targets added, for programs \
                that look first and then size by ftruncate or fallocate (Open MPI, CPython's heap, Arrow). At most \
                2 GB free are shown, less than 2 000 000 000 bytes: with more, joblib writes its files there, and they \
@@ -128,6 +140,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "",
         default: "0",
         expected: "0 or 1",
+        short: "One line when shared memory is first used",
         help: "1: the first process that uses shared memory says one line: version, mode, guarded directory with \
                its size, targets with kind and room.",
     },
@@ -137,6 +150,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "",
         default: "0",
         expected: "0 or 1",
+        short: "Nothing on stderr",
         help: "1: nothing is written to stderr.",
     },
     Variable {
@@ -145,6 +159,7 @@ pub const VARIABLES: &[Variable] = &[
         metavar: "DIR",
         default: "unset",
         expected: "an absolute directory",
+        short: "The first target, when SHMGUARD_REDIRECT is not set",
         help: "Read only when SHMGUARD_REDIRECT is not set: then it is the first target, in front of the default \
                ones. Many guides tell people to set it, and no PyTorch has ever read it; here it does what they \
                were promised.",

@@ -107,13 +107,14 @@ pub(super) fn size(patient: &Patient) -> Option<Finding> {
     let mut lines = fix::larger_shm(kind, &shm.path, recommended(patient));
     if let Some(target) = patient.usable_target() {
         lines.push(if lines.is_empty() {
-            format!("{} gives no way to make it larger; set in the environment:", kind.words())
+            format!("{} gives no way to make it larger. Set in the environment", kind.words())
         } else {
-            "or, where that is not yours to change, in the environment:".into()
+            "or, where that is not yours to change, set in the environment".into()
         });
+        lines.push(format!("(what does not fit then goes to {target}):"));
         let library =
             patient.library.path.as_ref().map_or("/usr/lib/libshmguard.so".into(), |path| path.display().to_string());
-        lines.extend(fix::variables(&library, target));
+        lines.push(fix::variable(&library));
     }
     Some(finding(Cause::Size, true, says, lines))
 }
