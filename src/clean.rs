@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn files(config: &Config, path: &CStr, guard: &Guard, me: &Owner, args: &Args, left: &mut Vec<Leftover>) {
-    for orphan in garbage::find(guard, &config.targets, me, args.young) {
+    for orphan in garbage::find(guard, &config.targets, me, args.young).orphans {
         let name = OsStr::from_bytes(&orphan.name);
         let target = orphan.target.and_then(|index| config.targets.get(index));
         let (directory, what) = match target {

@@ -8,6 +8,7 @@ mod files;
 mod holders;
 mod ledgers;
 mod processes;
+mod runs;
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -23,8 +24,9 @@ use shmguard_core::segment::Identity;
 use shmguard_core::target::{Directory, Medium};
 
 pub use holders::{command_of, descendants};
-pub use ledgers::{find as find_ledgers, run_directory_prefix, state_places};
+pub use ledgers::{find as find_ledgers, state_places};
 pub use processes::ProcessNow;
+pub use runs::{run_directory_prefix, sign as sign_run, signer as signer_of_run};
 
 /// The configuration that the environment of this command asks for: the same variables as the library's.
 pub fn config() -> Config {

@@ -259,6 +259,7 @@ fn run_directory(config: &Config) -> Option<tempfile::TempDir> {
     let prefix = format!("{}{}-", now::run_directory_prefix(), std::process::id());
     places.iter().filter(|place| !guarded(place)).find_map(|place| {
         let made = tempfile::Builder::new().prefix(&prefix).tempdir_in(place).ok()?;
+        now::sign_run(made.path()).ok()?;
         let log = made.path().join("log");
         fs::create_dir(&log).ok()?;
         for open in [made.path(), &log] {

@@ -110,7 +110,7 @@ impl Chaos<'_> {
         let spec =
             |path: &PathBuf| TargetSpec { path: CString::new(path.as_os_str().as_bytes()).expect("no NUL"), cap: None };
         let specs: Vec<TargetSpec> = self.targets.iter().map(spec).collect();
-        for orphan in garbage::find(&guard, &specs, &Owner::current(), garbage::YOUNG_SECONDS) {
+        for orphan in garbage::find(&guard, &specs, &Owner::current(), garbage::YOUNG_SECONDS).orphans {
             // A living process may have removed it first.
             garbage::remove(&guard, &specs, &orphan);
         }

@@ -4,10 +4,12 @@ mod harness;
 
 use std::ffi::CString;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use harness::{house, left_in, House, MIB};
+use harness::{house, left_in, library, program_file, tool, House, MIB};
 use serde_json::Value;
 use shmguard_core::ledger::{Ledger, Process};
 use shmguard_core::process::Owner;
@@ -160,5 +162,120 @@ fn directories_of_killed_runs_go_and_those_of_living_ones_stay() {
         assert_eq!(code, Some(0), "{text}");
         assert!(!killed.exists() && text.contains("a run that was killed"), "{text}");
         assert!(running.exists() && its_program_lives.exists() && elsewhere.exists(), "{text}");
+    });
+}
+
+/// `shmguard run WORDS` under the house's library, started; with SHMGUARD_STATE in the house if `state`.
+fn run(house: &House, state: bool, words: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shmguard"));
+    command.arg("run").args(words).env_clear().env("PATH", "/usr/bin:/bin").env("SHMGUARD_LIB", library());
+    command.env("SHMGUARD_REDIRECT", house.target());
+    if state {
+        command.env("SHMGUARD_STATE", house.path("state"));
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command runs")
+}
+
+/// Kills the run once CMD has said a line, as the OOM killer would: CMD lives on. Returns its standard input and output.
+fn kill(mut run: Child) -> (ChildStdin, BufReader<ChildStdout>) {
+    let mut output = BufReader::new(run.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("a line of CMD");
+    assert_eq!(line, "ready\n");
+    let input = run.stdin.take().expect("a pipe"); // waiting would close it
+    run.kill().expect("it lives");
+    run.wait().expect("waited for");
+    (input, output)
+}
+
+/// Lets CMD go on, and waits until it is gone.
+fn end((mut input, mut output): (ChildStdin, BufReader<ChildStdout>)) {
+    input.write_all(b"go\n").expect("it listens");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("end of file");
+}
+
+/// Paths of all listed leftovers.
+fn paths(leftovers: &[Value]) -> Vec<String> {
+    leftovers.iter().map(|found| found["path"].as_str().expect("a path").to_owned()).collect()
+}
+
+#[test]
+fn the_directory_of_a_run_that_was_killed_goes_when_its_program_has_ended() {
+    house("size=16m", |house| {
+        let hold = program_file("hold");
+        let bytes = (24 * MIB).to_string();
+        let words = ["--", hold.to_str().expect("a plain path"), "/held", &bytes, "600", "7", "unlink"];
+        let command = kill(run(house, true, &words));
+        let directories = left_in(&house.path("state"));
+        assert_eq!(directories.len(), 1, "{directories:?}");
+        assert!(directories[0].starts_with("shmguard-run-0-"), "{directories:?}");
+        assert_eq!(paths(&leftovers(house)), Vec::<String>::new(), "its program lives and uses it");
+        end(command);
+        let directory = house.path("state").join(&directories[0]);
+        assert_eq!(paths(&leftovers(house)), [directory.to_str().expect("a plain path")]);
+        let (code, text) = clean(house, &["--yes", "--young", "0"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(!directory.exists() && text.contains("a run that was killed"), "{text}");
+    });
+}
+
+#[test]
+fn the_directory_of_a_run_that_was_killed_goes_where_no_shared_memory_was_used() {
+    house("size=16m", |house| {
+        let command = kill(run(house, true, &["--", "sh", "-c", "echo ready; read go"]));
+        end(command);
+        assert_eq!(leftovers(house).len(), 1, "{:?}", leftovers(house));
+        clean(house, &["--yes", "--young", "0"]);
+        assert_eq!(left_in(&house.path("state")), Vec::<String>::new());
+    });
+}
+
+/// A mount that ends with this value: the house cannot go away below it.
+struct Mounted(&'static str);
+
+impl Mounted {
+    fn tmpfs(on: &'static str, options: &str) -> Mounted {
+        tool("mount", &["-t", "tmpfs", "-o", options, "tmpfs", on], "apt-get install mount");
+        Mounted(on)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        tool("umount", &["--lazy", self.0], "apt-get install mount");
+    }
+}
+
+#[test]
+fn runs_that_were_killed_are_found_in_each_place_that_a_run_may_choose() {
+    house("size=16m", |house| {
+        let run_user = Mounted::tmpfs("/run", "mode=755,size=1m");
+        for place in ["/run/user/0", "/var/tmp", "/tmp"] {
+            let users = Path::new("/run/user/0");
+            let _var_tmp = match place {
+                "/run/user/0" => {
+                    fs::create_dir_all(users).expect("a directory in the tmpfs");
+                    None
+                }
+                "/var/tmp" => {
+                    fs::remove_dir(users).expect("an empty directory");
+                    Some(Mounted::tmpfs("/var/tmp", "mode=1777,size=1m"))
+                }
+                _ => Some(Mounted::tmpfs("/var/tmp", "ro,size=1m")),
+            };
+            let run = run(house, false, &["--", "sh", "-c", "echo ready; read go"]);
+            let start = format!("{place}/shmguard-run-0-{}-", run.id());
+            end(kill(run));
+            // Only listed: in /tmp lie the files of others, too.
+            let mut command = Command::new(env!("CARGO_BIN_EXE_shmguard"));
+            let output = command.args(["clean", "--json", "--young", "0"]).env_clear().output().expect("it runs");
+            let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let found = paths(value["leftovers"].as_array().expect("a list"));
+            let found: Vec<_> = found.iter().filter(|path| path.starts_with(&start)).collect();
+            assert_eq!(found.len(), 1, "{place}: {value:#}");
+            fs::remove_dir_all(found[0]).expect("removed");
+        }
+        drop(run_user);
     });
 }

@@ -50,7 +50,7 @@ fn collect(targets: &[(PathBuf, String)]) -> usize {
         .map(|(path, _)| TargetSpec { path: CString::new(path.as_os_str().as_bytes()).expect("no NUL"), cap: None })
         .collect();
     // One second before "now", so that a file of this very second is not young.
-    let orphans = garbage::find(&guard, &specs, &Owner::current(), -1);
+    let orphans = garbage::find(&guard, &specs, &Owner::current(), -1).orphans;
     for orphan in &orphans {
         assert!(garbage::remove(&guard, &specs, orphan), "{orphan:?} cannot be removed");
     }

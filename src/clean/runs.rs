@@ -27,10 +27,14 @@ pub fn clean(places: &[PathBuf], me: &Owner, young_seconds: i64, yes: bool) -> V
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(&prefix)?.split('-').next()?.parse::<i32>().ok());
         let own = entry.metadata().is_ok_and(|status| status.is_dir() && status.uid() == uid);
-        let Some(pid) = pid.filter(|pid| own && !process::is_alive(*pid, 0)) else { continue };
+        let Some(pid) = pid.filter(|_| own) else { continue };
         let path = entry.path();
+        let run = Run::of(&path, pid, me);
+        if run == Run::Alive {
+            continue;
+        }
         let content = Content::of(&path, me);
-        let patience = if content.judged { young } else { FORGOTTEN };
+        let patience = if run == Run::Dead || content.judged { young } else { FORGOTTEN };
         if content.alive || content.quiet < patience || pid == me.pid {
             continue;
         }
@@ -38,6 +42,33 @@ pub fn clean(places: &[PathBuf], me: &Owner, young_seconds: i64, yes: bool) -> V
         left.push(Leftover { path, bytes: content.bytes, what: "the directory of a run that was killed", removed });
     }
     left
+}
+
+/// What is known of the `shmguard run` that made a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    Alive,
+    Dead,
+    /// Of another pid namespace, or killed before it could write down who it is.
+    Unknown,
+}
+
+impl Run {
+    /// `pid`: the process id in the directory's name.
+    fn of(path: &Path, pid: i32, me: &Owner) -> Run {
+        match now::signer_of_run(path) {
+            // Process ids are used again, so the name alone would let another process keep the directory.
+            Some(run) if run.boot == me.boot && run.namespace == me.namespace => {
+                if process::is_alive(run.pid, run.start) {
+                    Run::Alive
+                } else {
+                    Run::Dead
+                }
+            }
+            _ if process::is_alive(pid, 0) => Run::Alive,
+            _ => Run::Unknown,
+        }
+    }
 }
 
 /// What lies in a run's directory.

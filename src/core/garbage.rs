@@ -11,6 +11,7 @@ use rustix::time::{clock_gettime, ClockId};
 
 use crate::config::TargetSpec;
 use crate::guard::Guard;
+use crate::mounted::{mounted_tmpfs, MountedTmpfs};
 use crate::process::{self, Owner};
 use crate::target::{Label, TargetName};
 
@@ -31,21 +32,32 @@ pub struct Orphan {
     pub bytes: u64,
 }
 
+/// What a search for orphans has come to.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What may be removed.
+    pub orphans: Vec<Orphan>,
+    /// Something was left because it could not be known at this moment whether its tmpfs is still mounted: it is worth another
+    /// look soon, since the process that could not be looked at may be gone by then.
+    pub unsure: bool,
+}
+
 /// Finds the orphans that belong to `guard`, and those of earlier lives of this container.
 ///
 /// Only files of the caller's own user. `me` tells which boot this is. Nothing is found when the guard cannot be read
 /// completely: an orphan is known only by the absence of its link.
-pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i64) -> Vec<Orphan> {
+pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i64) -> Found {
     let mut linked = Vec::new();
     let mut orphans = Vec::new();
     let now = clock_gettime(ClockId::Realtime).tv_sec;
     let mut budget = MOST_ENTRIES;
     let own = Own { uid: rustix::process::geteuid().as_raw(), now, young_seconds, me };
     if scan(guard.fd(), &mut linked, &mut orphans, &own, &mut budget, 0).is_none() {
-        return Vec::new();
+        return Found::default();
     }
     linked.sort_unstable();
     let mut mounts = None;
+    let mut unsure = false;
     let instance = guard.instance();
     let init_start = process::start_of(1).unwrap_or(0);
     for (index, spec) in targets.iter().enumerate() {
@@ -79,14 +91,19 @@ pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i6
                 old
             } else {
                 let gone = dead || (earlier && (old || root_is_layer()));
-                gone && !mounts.get_or_insert_with(Mounts::read).may_hold(label.guard.dev, label.instance)
+                let held = match gone {
+                    true => mounts.get_or_insert_with(Mounts::read).hold(label.guard.dev, label.instance),
+                    false => Some(true),
+                };
+                unsure |= held.is_none();
+                held == Some(false)
             };
             if orphan {
                 orphans.push(Orphan { target: Some(index), name: name.iter().copied().take(128).collect(), bytes });
             }
         }
     }
-    still_without_link(guard, orphans, &own)
+    Found { orphans: still_without_link(guard, orphans, &own), unsure }
 }
 
 /// The links are read before the targets: a file may have got its link, and its maker have died, in between. Who is dead
@@ -240,17 +257,25 @@ fn root_is_layer() -> bool {
 }
 
 /// Every tmpfs that is mounted where a visible process is; `None` when not everything could be read.
-struct Mounts(Option<Vec<process::MountedTmpfs>>);
+struct Mounts(Option<Vec<MountedTmpfs>>);
 
 impl Mounts {
     fn read() -> Mounts {
-        Mounts(process::mounted_tmpfs())
+        Mounts(mounted_tmpfs())
     }
 
-    /// Is the tmpfs mounted somewhere, as far as can be known? Device numbers are used again, instances are not.
-    fn may_hold(&self, dev: u64, instance: u64) -> bool {
-        let Some(mounts) = &self.0 else { return true };
-        mounts.iter().any(|mount| mount.dev == dev && mount.may_be(instance))
+    /// Is the tmpfs mounted somewhere? `None`: that cannot be known. Device numbers are used again, instances are not.
+    fn hold(&self, dev: u64, instance: u64) -> Option<bool> {
+        let same_number = self.0.as_ref()?.iter().filter(|mount| mount.dev == dev);
+        let mut known = Some(false);
+        for mount in same_number {
+            match mount.is(instance) {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => known = None,
+            }
+        }
+        known
     }
 }
 

@@ -24,6 +24,7 @@ pub mod ledger;
 pub mod link;
 pub mod live;
 pub mod message;
+pub mod mounted;
 pub mod names;
 pub mod pattern;
 pub mod policy;

@@ -106,78 +106,6 @@ pub fn all() -> Option<Vec<i32>> {
     Some(pids)
 }
 
-/// A tmpfs that is mounted in the mount namespace of process `pid`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountedTmpfs {
-    /// A process in that namespace.
-    pub pid: i32,
-    /// Its device number.
-    pub dev: u64,
-    /// Where it is mounted there, as mountinfo writes it.
-    pub place: Vec<u8>,
-}
-
-/// Every tmpfs in every mount namespace of a visible process; `None` if one namespace could not be read.
-pub fn mounted_tmpfs() -> Option<Vec<MountedTmpfs>> {
-    let mut namespaces = Vec::new();
-    let mut mounts = Vec::new();
-    let mut text = vec![0u8; 256 << 10];
-    for pid in all()? {
-        let mut path = Text::<40>::new();
-        path.add(format_args!("/proc/{pid}/ns/mnt"));
-        let namespace = match fs::stat(path.bytes()) {
-            Ok(stat) => stat.st_ino,
-            Err(Errno::NOENT | Errno::SRCH) => continue,
-            Err(_) => return None,
-        };
-        if namespaces.contains(&namespace) {
-            continue;
-        }
-        let mut path = Text::<40>::new();
-        path.add(format_args!("/proc/{pid}/mountinfo"));
-        let length = match read_start(path.bytes(), &mut text) {
-            Ok(length) if length < text.len() => length,
-            Err(Errno::NOENT | Errno::SRCH | Errno::INVAL) => continue,
-            _ => return None,
-        };
-        namespaces.push(namespace);
-        let lines = text.get(..length).unwrap_or(&[]).split(|byte| *byte == b'\n');
-        mounts.extend(lines.filter_map(tmpfs_of).map(|(dev, place)| MountedTmpfs { pid, dev, place: place.to_vec() }));
-    }
-    Some(mounts)
-}
-
-/// Device number and place of a line of proc_pid_mountinfo(5), when it is a tmpfs.
-fn tmpfs_of(line: &[u8]) -> Option<(u64, &[u8])> {
-    let mut fields = line.split(|byte| *byte == b' ');
-    let (major, minor) = std::str::from_utf8(fields.nth(2)?).ok()?.split_once(':')?;
-    let place = fields.nth(1)?;
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
-    let dev = fs::makedev(major.parse().ok()?, minor.parse().ok()?);
-    matches!(kind, b"tmpfs" | b"ramfs").then_some((dev, place))
-}
-
-impl MountedTmpfs {
-    /// May it be the instance with this f_fsid (0 = not known)? True when it cannot be looked at.
-    pub fn may_be(&self, instance: u64) -> bool {
-        if instance == 0 || self.place.contains(&b'\\') {
-            return true;
-        }
-        let mut path = Text::<512>::new();
-        path.add(format_args!("/proc/{}/root", self.pid));
-        path.add_bytes(&self.place);
-        if path.is_full() {
-            return true;
-        }
-        match (fs::stat(path.bytes()), fs::statvfs(path.bytes())) {
-            // Another file system is mounted over it: what lies below cannot be asked.
-            (Ok(stat), _) if stat.st_dev != self.dev => true,
-            (Ok(_), Ok(told)) => told.f_fsid == 0 || told.f_fsid == instance,
-            _ => true,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,26 +117,6 @@ mod tests {
         assert!(is_alive(me.pid, me.start));
         assert!(!is_alive(me.pid, me.start + 1));
         assert!(!is_alive(i32::MAX, 1));
-    }
-
-    #[test]
-    fn a_tmpfs_is_found_in_mountinfo() {
-        let line = b"36 35 0:45 / /dev/shm rw,nosuid shared:3 master:1 - tmpfs shm rw,size=65536k";
-        assert_eq!(tmpfs_of(line), Some((fs::makedev(0, 45), &b"/dev/shm"[..])));
-        assert_eq!(tmpfs_of(b"36 35 8:1 / / rw - ext4 /dev/root rw"), None);
-        assert_eq!(tmpfs_of(b"36 35"), None);
-    }
-
-    #[test]
-    fn instances_of_tmpfs_are_told_apart() {
-        let shm = fs::stat(c"/dev/shm").expect("there").st_dev;
-        let own = MountedTmpfs { pid: crate::raw::getpid(), dev: shm, place: b"/dev/shm".to_vec() };
-        // Where a process may not be looked at (process 1 of some sandboxes) nothing is known of all of them.
-        assert!(mounted_tmpfs().is_none_or(|mounts| mounts.iter().any(|mount| mount.dev == shm)));
-        let instance = fs::statvfs(c"/dev/shm").expect("statvfs").f_fsid;
-        assert!(own.may_be(instance));
-        assert!(instance == 0 || !own.may_be(instance ^ 1));
-        assert!(own.may_be(0));
     }
 
     #[test]

@@ -13,11 +13,6 @@ use shmguard_core::segment::Identity;
 
 use super::{command_of, Creator, Place, Segment};
 
-/// First part of the name of a directory that `shmguard run` makes for a run of its own.
-pub fn run_directory_prefix() -> String {
-    format!("shmguard-run-{}-", rustix::process::geteuid().as_raw())
-}
-
 /// Directories in which ledgers and run directories may lie.
 pub fn state_places(config: &Config) -> Vec<PathBuf> {
     let mut places = Vec::new();

@@ -30,7 +30,9 @@ pub(super) struct Books {
     urgent: bool,
     pub(super) others_promised: u64,
     pub(super) others_read_ms: u64,
-    pub(super) swept_ms: u64,
+    /// Garbage is not looked for before this time, and how often in a row something had to be left.
+    pub(super) collect_at_ms: u64,
+    pub(super) collect_tries: u32,
 }
 
 impl Books {

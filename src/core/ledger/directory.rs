@@ -24,7 +24,7 @@ const BEGIN_MS: u32 = 200;
 /// A ledger's directory. Nothing is kept open: each operation opens it, works and closes.
 pub struct Ledger {
     path: CString,
-    me: Owner,
+    pub(super) me: Owner,
 }
 
 /// Where a ledger may lie.
@@ -113,7 +113,7 @@ impl Ledger {
         &self.path
     }
 
-    fn directory(&self) -> Result<OwnedFd, Errno> {
+    pub(super) fn directory(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         fs::openat(fs::CWD, self.path.as_c_str(), flags, Mode::empty())
     }
@@ -259,20 +259,6 @@ impl Ledger {
         if let Ok(directory) = self.directory() {
             let _ = fs::unlinkat(&directory, name.bytes(), AtFlags::empty());
         }
-    }
-
-    /// True for the first who asks within `seconds`, whichever process it is.
-    pub fn first_in(&self, what: &str, seconds: i64, now: i64) -> bool {
-        let mut name = Text::<64>::new();
-        name.add(format_args!("once.{what}"));
-        let Ok(directory) = self.directory() else { return true };
-        if let Ok(stat) = fs::statat(&directory, name.bytes(), AtFlags::SYMLINK_NOFOLLOW) {
-            if now.saturating_sub(stat.st_mtime) < seconds {
-                return false;
-            }
-            let _ = fs::unlinkat(&directory, name.bytes(), AtFlags::empty());
-        }
-        self.once(what)
     }
 
     fn files(&self, directory: &OwnedFd) -> Vec<(Vec<u8>, Owner)> {
