@@ -66,20 +66,28 @@ pub fn lightly<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
 
 #[used]
 #[link_section = ".init_array"]
-static CONSTRUCTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = constructor;
+static CONSTRUCTOR: extern "C" fn() = constructor;
 
 #[used]
 #[link_section = ".fini_array"]
 static DESTRUCTOR: extern "C" fn() = destructor;
 
-/// glibc calls constructors with main's arguments. The environment comes from there: bash exports a getenv of its own.
-extern "C" fn constructor(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+extern "C" {
+    /// The environment as libc keeps it, under the one of its names that no program takes for a variable of its own. Set before
+    /// any constructor runs, in glibc (csu/init-first.c) and in musl (env/__init_tls.c, __libc_start_main.c).
+    static __environ: *const *const c_char;
+}
+
+/// glibc calls constructors with main's arguments, musl with none: so nothing is taken from them. Nor is getenv called, for bash
+/// exports one of its own.
+extern "C" fn constructor() {
     let errno = crate::errno::get();
     let _ = catch_unwind(|| {
         std::panic::set_hook(Box::new(|_| {}));
         next::look_up();
         hooks::resolve();
-        begin(environment);
+        // SAFETY: one word that libc has set; other threads, which might change it, do not exist yet.
+        begin(unsafe { __environ });
     });
     crate::errno::set(errno);
 }
@@ -107,8 +115,7 @@ fn begin(environment: *const *const c_char) {
     if ENGINE.set(Box::new(engine)).is_err() {
         return;
     }
-    // SAFETY: the handlers are plain functions that stay for as long as the process: the library is never unloaded.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    next::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
     if let Some(directory) = directory {
         log::begin(&directory);
     }

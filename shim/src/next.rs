@@ -2,8 +2,9 @@
 //!
 //! Looked up once, in the constructor. Before that (and where there is none) a hook makes the system call itself.
 
-use std::ffi::{c_char, c_void, CStr};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::mem::transmute;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// A function that may stand behind one of ours.
 pub struct Next {
@@ -104,10 +105,48 @@ table! {
 
 /// Looks all of them up.
 pub fn look_up() {
+    let mut missing = false;
     for next in ALL {
         // SAFETY: dlsym with RTLD_NEXT reads the name and answers with an address or null.
         let address = unsafe { libc::dlsym(libc::RTLD_NEXT, next.name.as_ptr()) };
         next.address.store(address, Ordering::Release);
+        missing |= address.is_null();
+    }
+    MUSL.store(!OPEN_2.is_known(), Ordering::Relaxed);
+    if missing {
+        // musl has no fortified functions, an old glibc no renameat2. The program's first dlerror must not tell of that.
+        // SAFETY: takes nothing; what it returns is not read.
+        unsafe { libc::dlerror() };
+    }
+}
+
+static MUSL: AtomicBool = AtomicBool::new(false);
+
+/// Is libc musl? It alone has no fortified functions (glibc has `__open_2` since 2.7). False before the constructor.
+pub fn is_musl() -> bool {
+    MUSL.load(Ordering::Relaxed)
+}
+
+/// Has libc call these around every fork (pthread_atfork(3)).
+///
+/// glibc's pthread_atfork lies in the static part of libc and calls `__register_atfork`, which musl has not; a library that is
+/// linked against either cannot be loaded by the other. So whichever is there is looked up.
+pub fn at_fork(before: extern "C" fn(), in_parent: extern "C" fn(), in_child: extern "C" fn()) {
+    type Handler = extern "C" fn();
+    type Glibc = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
+    type Musl = unsafe extern "C" fn(Handler, Handler, Handler) -> c_int;
+    // SAFETY: dlsym reads a name; each address is that of the function named, whose type is written here (glibc's sysdeps,
+    // nptl/register-atfork.c: the last argument is what dlclose would ask by, and we are never unloaded). The handlers stay.
+    unsafe {
+        let glibc = libc::dlsym(libc::RTLD_DEFAULT, c"__register_atfork".as_ptr());
+        if !glibc.is_null() {
+            transmute::<*mut c_void, Glibc>(glibc)(before, in_parent, in_child, std::ptr::null_mut());
+            return;
+        }
+        let musl = libc::dlsym(libc::RTLD_DEFAULT, c"pthread_atfork".as_ptr());
+        if !musl.is_null() {
+            transmute::<*mut c_void, Musl>(musl)(before, in_parent, in_child);
+        }
     }
 }
 
@@ -127,5 +166,6 @@ pub fn is_foreign(next: &Next) -> bool {
     // SAFETY: a NUL-terminated name of a loaded object.
     let path = unsafe { CStr::from_ptr(name) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    !(file.starts_with(b"libc.so") || file.starts_with(b"libc-") || file.starts_with(b"librt"))
+    // musl's libc is its loader, and goes by either name.
+    ![&b"libc.so"[..], b"libc-", b"librt", b"ld-musl-"].iter().any(|libc| file.starts_with(libc))
 }

@@ -49,8 +49,9 @@ impl Program {
         flags.extend(own.split_whitespace());
         flags.extend(self.flags.iter().map(String::as_str));
 
+        let compiler = compiler();
         let mut hasher = DefaultHasher::new();
-        (&text, &header, &flags).hash(&mut hasher);
+        (&text, &header, &flags, &compiler).hash(&mut hasher);
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("programs");
         fs::create_dir_all(&directory).expect("a directory for compiled programs");
         let built = directory.join(format!("{}-{:016x}", self.name, hasher.finish()));
@@ -60,23 +61,39 @@ impl Program {
         // Under a name of its own first: other tests may compile the same program at this moment.
         let fresh = tempfile::Builder::new().prefix(&self.name).tempdir_in(&directory).expect("a directory");
         let object = fresh.path().join(&self.name);
-        let output = Command::new("cc")
+        let output = Command::new(&compiler[0])
+            .args(&compiler[1..])
             .arg("-o")
             .arg(&object)
             .arg(&source)
             .args(&flags)
             .env_remove("LD_PRELOAD")
             .output()
-            .unwrap_or_else(|error| panic!("cannot run cc ({error}): apt-get install gcc libc6-dev"));
+            .unwrap_or_else(|error| panic!("cannot run {} ({error}): apt-get install gcc libc6-dev", compiler[0]));
         assert!(
             output.status.success(),
-            "cc {} {flags:?}:\n{}",
+            "{compiler:?} {} {flags:?}:\n{}",
             source.display(),
             String::from_utf8_lossy(&output.stderr)
         );
         fs::rename(&object, &built).expect("rename of a compiled program");
         built
     }
+}
+
+/// The C compiler with its options: `SHMGUARD_TEST_CC` if set (words), for programs of another C library or processor; else cc.
+fn compiler() -> Vec<String> {
+    let words = std::env::var("SHMGUARD_TEST_CC").unwrap_or_else(|_| "cc".to_owned());
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    assert!(!words.is_empty(), "SHMGUARD_TEST_CC is empty");
+    words
+}
+
+/// What runs the programs: `SHMGUARD_TEST_EMULATOR` (words, such as `qemu-aarch64-static -L /usr/aarch64-linux-gnu`); else
+/// nothing, and they run by themselves.
+pub fn emulator() -> Vec<String> {
+    let words = std::env::var("SHMGUARD_TEST_EMULATOR").unwrap_or_default();
+    words.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The path of a built program: for tests that preload a library of `tests/programs` or look at its symbols.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
 
-use super::{events, library, House, Program};
+use super::{emulator, events, library, House, Program};
 
 /// After this a program is killed and the test fails: nothing here takes more than a few seconds on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -155,8 +155,22 @@ impl Run {
         let preload: Vec<String> = preload.iter().map(|path| path.display().to_string()).collect();
         let preload = preload.join(":");
 
+        let emulator_words = emulator();
         let mut command = match self.under.split_first() {
-            None => Command::new(&file),
+            None => match emulator_words.split_first() {
+                None => Command::new(&file),
+                Some((emulator, options)) => {
+                    // qemu's -E: a variable for the program, not for the emulator, which is of this machine.
+                    let mut command = Command::new(emulator);
+                    command.args(options);
+                    if !preload.is_empty() {
+                        command.args(["-E", &format!("LD_PRELOAD={preload}")]);
+                    }
+                    command.arg(&file);
+                    self = self.env("CHECK_EMULATOR", emulator_words.join(" "));
+                    command
+                }
+            },
             Some((wrapper, rest)) => {
                 let mut command = Command::new(wrapper);
                 command.args(rest);
@@ -184,7 +198,7 @@ impl Run {
             Some(file) => command.stderr(file),
             None => command.stderr(Stdio::piped()),
         };
-        if self.under.is_empty() && !preload.is_empty() {
+        if self.under.is_empty() && emulator_words.is_empty() && !preload.is_empty() {
             command.env("LD_PRELOAD", &preload);
         }
         if let Some(uid) = self.uid {
@@ -319,7 +333,7 @@ impl Running {
             code: status.code(),
             signal: status.signal(),
             stdout: take(self.stdout.take()),
-            stderr: take(self.stderr.take()),
+            stderr: without_emulator(take(self.stderr.take())),
         }
     }
 
@@ -340,6 +354,14 @@ impl Drop for Running {
         self.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a program wrote, without the line that an emulator adds when a signal ends it.
+fn without_emulator(stderr: String) -> String {
+    if emulator().is_empty() {
+        return stderr;
+    }
+    stderr.split_inclusive('\n').filter(|line| !line.starts_with("qemu: uncaught target signal")).collect()
 }
 
 /// How a program ended and what it said.

@@ -114,6 +114,26 @@ static inline void reap(pid_t pid) {
          once_ = 0, child_ == 0 ? (fflush(NULL), _exit(0)) : reap(child_))                            \
         if (child_ == 0)
 
+/* Becomes this program again; argv[0] is "self". Where an emulator runs it (CHECK_EMULATOR: words, the first a path), the kernel
+ * cannot start /proc/self/exe. Returns only on failure. */
+static inline void exec_self(const char **argv) {
+    const char *under[32], *emulator = getenv("CHECK_EMULATOR");
+    char words[256], path[4096], *rest;
+    int n = 0;
+    if (!emulator)
+        execv("/proc/self/exe", (char **)argv);
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (!emulator || length < 0 || strlen(emulator) >= sizeof words)
+        return;
+    path[length] = 0;
+    for (char *word = strtok_r(strcpy(words, emulator), " ", &rest); word && n < 8; word = strtok_r(NULL, " ", &rest))
+        under[n++] = word;
+    under[n++] = path;
+    for (int i = 1; n < 32 && (under[n] = argv[i]); i++)
+        n++;
+    execvp(under[0], (char **)under);
+}
+
 /* Runs this program again with other arguments: a process that shares nothing with this one but names. */
 static inline void run_self(const char *first, ...) {
     const char *argv[12] = {"self", first};
@@ -125,7 +145,7 @@ static inline void run_self(const char *first, ...) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        execv("/proc/self/exe", (char **)argv);
+        exec_self(argv);
         _exit(127);
     }
     reap(pid);

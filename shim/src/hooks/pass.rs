@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{size_of, transmute};
 
-use libc::{cmsghdr, mmsghdr, msghdr, ssize_t};
+use libc::{cmsghdr, mmsghdr, msghdr, size_t, ssize_t};
 use shmguard_core::syscall6;
 
 use crate::{errno, life, next};
@@ -18,24 +18,36 @@ unsafe fn look(message: *const msghdr) {
     let Some(engine) = life::engine().filter(|engine| !engine.is_idle()) else { return };
     // SAFETY: the caller's.
     let Some(header) = (unsafe { message.as_ref() }) else { return };
-    if header.msg_controllen < size_of::<cmsghdr>() as _ || header.msg_control.is_null() {
+    if header.msg_control.is_null() {
         return;
     }
-    // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR stay inside the control buffer that the program described.
-    unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(message);
-        while let Some(control) = at.as_ref() {
-            if control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
-                let bytes = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
-                let numbers = libc::CMSG_DATA(at).cast::<c_int>();
-                for index in 0..(bytes / size_of::<c_int>()).min(253) {
-                    let fd = numbers.add(index).read_unaligned();
-                    life::lightly((), || engine.passing(fd));
-                }
-            }
-            at = libc::CMSG_NXTHDR(message, at);
+    let buffer = header.msg_control.cast::<u8>();
+    let length = low(header.msg_controllen);
+    let mut at = 0;
+    while at + size_of::<cmsghdr>() <= length {
+        // SAFETY: the header lies inside the control buffer that the program described.
+        let control = unsafe { buffer.add(at).cast::<cmsghdr>().read_unaligned() };
+        let size = low(control.cmsg_len);
+        if size < size_of::<cmsghdr>() {
+            return;
         }
+        if control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
+            let bytes = size.min(length - at) - size_of::<cmsghdr>();
+            for index in 0..(bytes / size_of::<c_int>()).min(253) {
+                // SAFETY: the number lies inside the message, and that inside the buffer.
+                let fd = unsafe { buffer.add(at + size_of::<cmsghdr>()).cast::<c_int>().add(index).read_unaligned() };
+                life::lightly((), || engine.passing(fd));
+            }
+        }
+        // Messages begin at multiples of a word (CMSG_ALIGN of cmsg(3)).
+        at += size.next_multiple_of(size_of::<usize>());
     }
+}
+
+/// The length in a header: in musl 32 bits, with padding behind them that may hold anything; in glibc 64, of which the kernel
+/// accepts no more than 31.
+fn low(length: size_t) -> usize {
+    length as u32 as usize
 }
 
 /// Hook.

@@ -50,7 +50,13 @@ pub fn resolve() {
 /// Longest name with the directory in front and a NUL behind; a longer one is the kernel's to refuse.
 const LONGEST: usize = 9 + 255 + 1;
 
-/// The path that glibc makes of a name; an errno where it refuses.
+/// What libc's own shm_open adds to the flags. musl's (src/mman/shm_open.c) adds O_NONBLOCK, which F_GETFL shows.
+fn added_flags() -> c_int {
+    let musl = if next::is_musl() { libc::O_NONBLOCK } else { 0 };
+    libc::O_NOFOLLOW | libc::O_CLOEXEC | musl
+}
+
+/// The path that libc makes of a name; an errno where it refuses.
 struct Path {
     bytes: [u8; LONGEST + 8],
     length: usize,
@@ -64,11 +70,11 @@ impl Path {
         let name = unsafe { path(name) }.ok_or(libc::EFAULT)?;
         let start = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
         let name = name.get(start..).unwrap_or(&[]);
-        if name.is_empty() || name.contains(&b'/') {
+        if name.is_empty() || name.contains(&b'/') || (next::is_musl() && matches!(name, b"." | b"..")) {
             return Err(libc::EINVAL);
         }
         // glibc's buffer holds four bytes more than a name may have (for "sem."); what does not fit it calls invalid.
-        if name.len() > 255 + 4 {
+        if name.len() > 255 + 4 && !next::is_musl() {
             return Err(libc::EINVAL);
         }
         if name.len() > 255 {
@@ -86,7 +92,7 @@ impl Path {
     }
 
     fn open(&self, flags: c_int, mode: mode_t) -> c_int {
-        let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let flags = flags | added_flags();
         // SAFETY: a NUL-terminated path in a live buffer.
         let answer = unsafe {
             syscall6(
@@ -100,7 +106,7 @@ impl Path {
             )
         };
         let fd = errno::from_raw(answer) as c_int;
-        if fd < 0 && errno::get() == libc::EISDIR {
+        if fd < 0 && errno::get() == libc::EISDIR && !next::is_musl() {
             errno::set(libc::EINVAL);
         }
         fd
@@ -135,7 +141,7 @@ unsafe fn attach(
         // SAFETY: the program's own call.
         let fd = unsafe { plain(name, path, flags, mode) };
         if fd < 0 {
-            match followed(engine, guard, path.name(), flags | libc::O_CLOEXEC, before) {
+            match followed(engine, guard, path.name(), flags | added_flags() & !libc::O_NOFOLLOW, before) {
                 None if tries < MOST_TRIES => tries += 1,
                 None => return -1,
                 Some(fd) => return fd,
@@ -165,7 +171,7 @@ unsafe fn create(
         guard,
         name: path.name(),
         origin: if exclusive { Origin::ShmOpen } else { Origin::Rendezvous },
-        flags: OFlags::from_bits_retain(flags as u32) | OFlags::CLOEXEC,
+        flags: OFlags::from_bits_retain((flags | added_flags() & !libc::O_NOFOLLOW) as u32),
         mode,
     };
     let before = errno::get();
@@ -221,7 +227,7 @@ hook! {
             Ok(path) => path,
             // glibc's shm_unlink says ENOENT where shm_open says EINVAL.
             Err(error) => {
-                errno::set(if error == libc::EINVAL { libc::ENOENT } else { error });
+                errno::set(if error == libc::EINVAL && !next::is_musl() { libc::ENOENT } else { error });
                 return -1;
             }
         };
@@ -238,7 +244,7 @@ hook! {
                 syscall6(libc::SYS_unlinkat, libc::AT_FDCWD as isize as usize, path.bytes.as_ptr() as usize, 0, 0, 0, 0)
             };
             let result = errno::from_raw(answer) as c_int;
-            if result < 0 && errno::get() == libc::EPERM {
+            if result < 0 && errno::get() == libc::EPERM && !next::is_musl() {
                 errno::set(libc::EACCES);
             }
             result
