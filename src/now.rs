@@ -15,6 +15,7 @@ use std::ffi::CStr;
 
 use anyhow::{bail, Context};
 use shmguard_core::config::Config;
+use shmguard_core::engine::now_ms;
 use shmguard_core::guard::Guard;
 use shmguard_core::ledger::Process;
 use shmguard_core::names;
@@ -22,6 +23,7 @@ use shmguard_core::process::{self, Owner};
 use shmguard_core::room::{self, MemoryRoom, Space};
 use shmguard_core::segment::Identity;
 use shmguard_core::target::{Directory, Medium};
+use shmguard_core::trend::Forecast;
 
 pub use holders::{command_of, descendants};
 pub use ledgers::{find as find_ledgers, state_places};
@@ -140,10 +142,7 @@ impl Segment {
     /// sparsely or to stay small whatever it says.
     pub fn wanted(&self, config: &Config) -> u64 {
         let kind = names::kind(self.name.as_bytes());
-        let in_full = self.place == Place::Guard
-            && !kind.stays()
-            && kind.may_be_reserved()
-            && !config.keeps(self.name.as_bytes());
+        let in_full = self.place == Place::Guard && kind.is_used_in_full() && !config.keeps(self.name.as_bytes());
         if in_full {
             self.promised.max(self.held)
         } else {
@@ -189,6 +188,10 @@ pub struct Now {
     /// Used and promised, from what segments were promised and what strangers use: a sum of `used` and the rest of the
     /// promises would count twice what was filled between the two questions.
     pub fill: u64,
+    /// The fill from which on nothing more is let in; `None` = unlimited.
+    pub limit: Option<u64>,
+    /// When it will be full by what the ledger has of the last minutes and hours, if that can be told.
+    pub forecast: Option<Forecast>,
     /// Is it a tmpfs?
     pub is_ram: bool,
     /// How full it may become.
@@ -217,6 +220,8 @@ pub struct Now {
     pub unseen: usize,
     /// Milliseconds since 1970.
     pub at_ms: u64,
+    /// The same moment in milliseconds since boot, the clock of trends.
+    pub clock_ms: u64,
 }
 
 impl Now {
@@ -293,11 +298,20 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
         .collect();
     let other = Other { memfd: held_by(Place::Memfd), anonymous: held_by(Place::Anonymous), system_v };
     let processes = processes::list(&segments, &knowledge, &with_library, &mut commands);
+    let limit = space.capacity.map(|capacity| config.limit_bytes(capacity));
+    let clock_ms = now_ms();
+    let forecast = limit.filter(|_| knowledge.trend.last_ms() > 0).and_then(|limit| {
+        let mut trend = knowledge.trend.clone();
+        trend.see(clock_ms, fill, limit);
+        trend.forecast(limit)
+    });
     Ok(Now {
         path: shown,
         identity: guard.identity,
         space,
         fill,
+        limit,
+        forecast,
         is_ram: guard.is_ram,
         budget: space.capacity.map(|capacity| config.budget_bytes(capacity)),
         targets,
@@ -312,6 +326,7 @@ pub fn look(config: &Config, index: usize, whose: &Whose<'_>) -> anyhow::Result<
         with_library,
         unseen,
         at_ms: wall_ms(),
+        clock_ms,
     })
 }
 

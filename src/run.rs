@@ -6,6 +6,7 @@ mod deaths;
 pub mod elf;
 mod evidence;
 mod explain;
+mod forecast;
 mod launch;
 mod options;
 mod record;

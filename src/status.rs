@@ -7,6 +7,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use shmguard_core::size::Human;
+use shmguard_core::trend::Forecast;
 
 use crate::now::{self, Now, Whose};
 
@@ -103,6 +104,9 @@ pub fn heading(now: &Now) -> Vec<String> {
         demand.push_str(&format!("; peak {}", Human(peak.demand_peak.max(now.demand()))));
     }
     lines.push(demand);
+    if let Some(forecast) = &now.forecast {
+        lines.push(foreseen(forecast));
+    }
     for target in now.targets.iter() {
         match target.medium {
             Some(medium) => lines.push(format!(
@@ -143,6 +147,12 @@ pub fn heading(now: &Now) -> Vec<String> {
         (None, None) => {}
     }
     lines
+}
+
+/// A forecast in words.
+pub fn foreseen(forecast: &Forecast) -> String {
+    let (left, watched) = (forecast.left_ms.div_ceil(1000), forecast.watched_ms / 1000);
+    format!("full in {left} s if it goes on like this: {} more a second for {watched} s", Human(forecast.rate))
 }
 
 /// A share in per cent, rounded down.

@@ -222,6 +222,15 @@ impl Config {
             None => capacity.saturating_sub(margin(capacity)),
         }
     }
+
+    /// The fill of a guarded directory of `capacity` bytes from which on nothing more is let in: the budget, or all of it where
+    /// this mode keeps nobody out.
+    pub fn limit_bytes(&self, capacity: u64) -> u64 {
+        match self.mode {
+            Mode::Redirect | Mode::Refuse => self.budget_bytes(capacity),
+            Mode::Observe | Mode::Off => capacity,
+        }
+    }
 }
 
 /// Bytes of a guarded directory of `capacity` bytes that are left for semaphores, OpenMP and

@@ -10,6 +10,7 @@ mod collect;
 mod copy;
 mod create;
 mod end;
+mod foretell;
 mod growth;
 mod levels;
 mod live_bytes;
@@ -419,7 +420,7 @@ fn most_advertised(free: u64) -> u64 {
 }
 
 /// CLOCK_BOOTTIME in milliseconds: the clock of start times in /proc.
-fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
 }

@@ -37,6 +37,7 @@ pub mod size;
 pub mod stack;
 pub mod target;
 pub mod text;
+pub mod trend;
 
 pub use borrowed::borrow;
 pub use raw::{getpid, gettid, syscall6};

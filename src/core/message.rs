@@ -7,6 +7,7 @@ use crate::policy::suggested_capacity;
 use crate::size::{Flag, Human};
 use crate::target::Medium;
 use crate::text::{Printable, Text};
+use crate::trend::Forecast;
 
 /// A line for standard error, with its newline.
 pub type Line = Text<512>;
@@ -152,6 +153,24 @@ pub fn level(guard: &Shown<'_>, percent: u64, asking: &Asking<'_>, then: &str) -
     line(format_args!("{} will be {percent}% full ({guard}): {asking}; {then}", path(guard.path)))
 }
 
+/// Kind 1: a rise that will reach the limit. `who`: who grows; `then`: what will happen.
+pub fn forecast(guard: &Shown<'_>, forecast: &Forecast, who: &str, then: &str) -> Line {
+    let mut end = Text::<40>::new();
+    match guard.is_budgeted() {
+        true => end.add(format_args!("will have used its budget of {}", Human(guard.budget))),
+        false => end.add(format_args!("will be full")),
+    }
+    line(format_args!(
+        "{} {} in {} s if it goes on like this: {guard} in use, {} more a second for {} s. {who}; {then}. shmguard status \
+         shows what stays.",
+        path(guard.path),
+        end.as_str(),
+        forecast.left_ms.div_ceil(1000),
+        Human(forecast.rate),
+        forecast.watched_ms / 1000,
+    ))
+}
+
 /// Kind 2: the first redirect.
 pub fn redirect(guard: &Shown<'_>, asking: &Asking<'_>, target: &CStr, medium: Medium, demand: u64) -> Line {
     line(format_args!(
@@ -225,6 +244,12 @@ mod tests {
         let asking = Asking { command: &name, pid: i32::MAX, bytes: u64::MAX, name: &name };
         for line in [
             level(&guard, 75, &asking, "it stays there"),
+            super::forecast(
+                &guard,
+                &Forecast { left_ms: u64::MAX, rate: u64::MAX, watched_ms: u64::MAX },
+                &"x".repeat(400),
+                "y",
+            ),
             redirect(&guard, &asking, &long, Medium::Layer, u64::MAX),
             cannot(&guard, &asking, &"x", "y", Some(u64::MAX)),
             cannot(&guard, &asking, &"x", "y", None),

@@ -36,6 +36,11 @@ impl Kind {
         matches!(self, Kind::Semaphore | Kind::System)
     }
 
+    /// Whether what a segment of this kind was promised counts as wanted before it holds it: it will be used, all of it.
+    pub fn is_used_in_full(self) -> bool {
+        !self.stays() && self.may_be_reserved()
+    }
+
     /// Whether a reservation takes only what the program is going to use anyway.
     pub fn may_be_reserved(self) -> bool {
         !matches!(self, Kind::Sparse)
@@ -118,5 +123,8 @@ mod tests {
         assert!(Kind::Semaphore.stays() && Kind::System.stays());
         assert!(!Kind::Plain.stays() && !Kind::Pinned.stays());
         assert!(!Kind::Sparse.may_be_reserved() && Kind::Pinned.may_be_reserved());
+        let full = [Kind::Plain, Kind::LateAttach, Kind::Pinned];
+        assert!(full.iter().all(|kind| kind.is_used_in_full()));
+        assert!(![Kind::Sparse, Kind::Semaphore, Kind::System].iter().any(|kind| kind.is_used_in_full()));
     }
 }

@@ -10,6 +10,7 @@ use shmguard_core::config::Config;
 use shmguard_core::ledger::{self, Ledger, Process, SegmentRecord};
 use shmguard_core::process::{self, Owner};
 use shmguard_core::segment::Identity;
+use shmguard_core::trend::Trend;
 
 use super::{command_of, Creator, Place, Segment};
 
@@ -72,11 +73,14 @@ pub(super) struct Knowledge {
     pub(super) alive: Vec<Process>,
     /// Sums and peaks over all.
     pub(super) peak: Process,
+    /// The trend with the latest sample.
+    pub(super) trend: Trend,
     segments: HashMap<(u64, u64), (SegmentRecord, usize)>,
 }
 
 pub(super) fn read(config: &Config, guard: Identity, me: &Owner) -> Knowledge {
-    let mut knowledge = Knowledge { alive: Vec::new(), peak: Process::default(), segments: HashMap::new() };
+    let mut knowledge =
+        Knowledge { alive: Vec::new(), peak: Process::default(), trend: Trend::default(), segments: HashMap::new() };
     for ledger in find(config, guard, me) {
         for record in ledger.processes() {
             let index = knowledge.alive.len();
@@ -94,6 +98,10 @@ pub(super) fn read(config: &Config, guard: Identity, me: &Owner) -> Knowledge {
             knowledge.alive.push(record);
         }
         knowledge.peak.fold(&ledger.ended());
+        let trend = ledger.trend();
+        if trend.last_ms() > knowledge.trend.last_ms() {
+            knowledge.trend = trend;
+        }
     }
     knowledge
 }

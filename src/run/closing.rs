@@ -33,6 +33,10 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
     let begin = What::Run { command: watch.command.clone() };
     events.push(Event { t: watch.started, who, what: begin });
     events.append(&mut watch.samples);
+    if !setting.keeps_log {
+        // Else they are in the log already.
+        events.append(&mut watch.said);
+    }
     events.sort_by(|a, b| a.t.total_cmp(&b.t));
 
     let mut builder = Builder::default();

@@ -53,6 +53,11 @@ impl Record {
         self.last = Some(sample.clone());
     }
 
+    /// What this command said.
+    pub fn warn(&mut self, what: &str, shown: bool, text: &str) {
+        self.write("warn", json!({ "what": what, "shown": shown, "text": text }));
+    }
+
     /// A process that a signal ended, as the reaper learnt.
     pub fn killed(&mut self, pid: i32, signal: i32) {
         self.write("child", json!({ "child": pid, "signal": signal }));

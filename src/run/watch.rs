@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use shmguard_core::process::{self, Owner};
 use super::books::Books;
 use super::deaths::Killed;
 use super::evidence::{Evidence, Limits};
+use super::forecast::Forecaster;
 use super::record::Record;
 use super::Setting;
 use crate::now::{self, Now, Place, Whose};
@@ -42,6 +44,8 @@ pub struct Watch {
     pub command: Vec<String>,
     /// Samples as events, in the order of time.
     pub samples: Vec<Event>,
+    /// What this command said.
+    pub said: Vec<Event>,
     /// Processes of the ledger, as last seen.
     pub books: Books,
     /// Large segments that were seen.
@@ -62,6 +66,7 @@ pub struct Watch {
     /// Commands of processes as last seen.
     commands: HashMap<i32, String>,
     limits: Limits,
+    forecaster: Forecaster,
     /// The run's lines in the user's own log.
     pub record: Option<Record>,
 }
@@ -76,6 +81,7 @@ impl Watch {
             start: Instant::now(),
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             samples: Vec::new(),
+            said: Vec::new(),
             books: Books::default(),
             large: Vec::new(),
             target_peaks: vec![0; setting.config.targets.len()],
@@ -87,6 +93,7 @@ impl Watch {
             suspects: HashMap::new(),
             commands: HashMap::new(),
             limits: Limits::read(),
+            forecaster: Forecaster::default(),
             record: None,
         };
         if let Some(log) = setting.log.as_deref().filter(|_| setting.keeps_log) {
@@ -182,6 +189,7 @@ impl Watch {
                 at_s: (at_s * 1000.0).round() / 1000.0,
             });
         }
+        self.foretell(&now, &programs);
         let sample = Sample {
             used: now.space.used.min(now.fill),
             promised: now.fill.saturating_sub(now.space.used),
@@ -203,6 +211,24 @@ impl Watch {
             self.look_for_library(&now);
         }
         self.last = Some(now);
+    }
+
+    /// Says when it will be full, if that is foreseen and nobody has said it.
+    fn foretell(&mut self, now: &Now, programs: &BTreeMap<String, u64>) {
+        let largest =
+            programs.iter().max_by_key(|(_, bytes)| **bytes).map(|(command, bytes)| (command.as_str(), *bytes));
+        let ledgers = self.ledgers(now.identity);
+        let Some(line) = self.forecaster.take(now, &ledgers, largest) else { return };
+        if !self.config.quiet {
+            let _ = std::io::stderr().write_all(line.bytes());
+        }
+        let text = line.as_str().trim_end();
+        if let Some(record) = &mut self.record {
+            record.warn("forecast", !self.config.quiet, text);
+        }
+        let who = Who { pid: i64::from(self.me.pid), start: self.me.start, command: "shmguard".into() };
+        let what = What::Warn { kind: "forecast".into(), text: text.into() };
+        self.said.push(Event { t: now.at_ms as f64 / 1000.0, who, what });
     }
 
     /// Of two neighbours the higher one stays.

@@ -34,6 +34,11 @@ pub fn object(now: &Now) -> Value {
             "redirected_bytes": now.peak.redirected_peak.max(now.redirected()),
             "demand_bytes": now.peak.demand_peak.max(now.demand()),
         },
+        "forecast": now.forecast.map(|forecast| json!({
+            "full_in_ms": forecast.left_ms,
+            "bytes_a_second": forecast.rate,
+            "watched_ms": forecast.watched_ms,
+        })),
         "targets": now.targets.iter().map(|target| json!({
             "path": target.path,
             "kind": target.medium.map(|medium| medium.word()),

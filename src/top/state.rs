@@ -1,6 +1,7 @@
 //! What `top` shows, and how keys change it. No terminal in here.
 
 use shmguard_core::size::{Amount, Human};
+use shmguard_core::trend::{Forecast, Trend};
 
 use crate::now::{Now, ProcessNow, Segment};
 use crate::status::{age, holders, where_is};
@@ -90,6 +91,8 @@ pub struct State {
     pub colour: bool,
     /// Highest demand seen.
     pub peak: u64,
+    /// The fill at each look.
+    trend: Trend,
 }
 
 impl State {
@@ -106,6 +109,7 @@ impl State {
             warn,
             colour,
             peak: 0,
+            trend: Trend::default(),
         }
     }
 
@@ -116,8 +120,17 @@ impl State {
             self.history.remove(0);
         }
         self.peak = self.peak.max(now.demand()).max(now.peak.demand_peak);
+        if let Some(limit) = now.limit.filter(|_| self.trend.is_due(now.clock_ms)) {
+            self.trend.see(now.clock_ms, now.fill, limit);
+        }
         self.now = Some(now);
         self.step(Step::Move(0));
+    }
+
+    /// When it will be full, by what the ledger has or by what was seen here.
+    pub fn forecast(&self) -> Option<Forecast> {
+        let now = self.now.as_ref()?;
+        now.forecast.or_else(|| self.trend.forecast(now.limit?))
     }
 
     /// Does what a key asks for.

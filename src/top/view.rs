@@ -75,10 +75,12 @@ fn heading<'a>(now: &Now, state: &State) -> Line<'a> {
         }
         None => "no limit of its own".to_owned(),
     };
+    let soon = state.forecast().map(|forecast| format!("  FULL IN {} s", forecast.left_ms.div_ceil(1000)));
     let paused = if state.paused { "  PAUSED" } else { "" };
     Line::from(vec![
         Span::styled(format!("shmguard  {}  ", now.path), Style::new().add_modifier(Modifier::BOLD)),
         Span::styled(size, coloured(state, colour_of(now, state))),
+        Span::styled(soon.unwrap_or_default(), coloured(state, Color::Red).add_modifier(Modifier::BOLD)),
         Span::raw(paused),
     ])
 }
@@ -238,6 +240,9 @@ mod tests {
                 noexec: false,
             },
             fill: 56 << 20,
+            limit: Some(60 << 20),
+            forecast: None,
+            clock_ms: 1,
             is_ram: true,
             budget: Some(60 << 20),
             segments: vec![

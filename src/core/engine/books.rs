@@ -12,6 +12,7 @@ use crate::ledger::{Ledger, Process, SegmentRecord, State, SEGMENTS};
 use crate::process::Owner;
 use crate::segment::{Place, Segment};
 use crate::target::{Directory, Medium, Unusable};
+use crate::trend::Trend;
 
 /// The ledger is written at most so often unless something was redirected, refused or warned of, in milliseconds.
 const WRITE_MS: u64 = 100;
@@ -33,6 +34,10 @@ pub(super) struct Books {
     /// Garbage is not looked for before this time, and how often in a row something had to be left.
     pub(super) collect_at_ms: u64,
     pub(super) collect_tries: u32,
+    /// When the trend had its last sample of this process.
+    pub(super) trend_ms: u64,
+    /// The trend, where there is no ledger.
+    pub(super) trend: Trend,
 }
 
 impl Books {
@@ -108,7 +113,7 @@ impl Engine {
         for (index, error) in unusable {
             self.tell_unusable(index, error);
         }
-        self.account(guard, index);
+        self.account(guard, index, 0);
     }
 
     pub(super) fn state(&self) -> State<'_> {
@@ -165,19 +170,22 @@ impl Engine {
     }
 
     /// Looks at how full things are, notes peaks, writes the record when it is time.
-    pub(super) fn account(&self, guard: &Guard, index: usize) {
+    ///
+    /// `coming`: bytes promised by the call that is about to be made, beyond what the file's size tells yet.
+    pub(super) fn account(&self, guard: &Guard, index: usize, coming: u64) {
         let mut guard_now = guard.space;
         if let Ok(space) = crate::room::space(guard.fd()) {
             guard_now = space;
         }
-        let promised = self.promised();
+        let promised = self.promised().saturating_add(coming);
         let redirected = self.measure_live(guard.identity);
         let fill = guard_now.used.saturating_add(promised);
         if let Some(mut books) = patiently(&self.books) {
+            let others = books.others_promised;
             let total: u64 = redirected.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
             let demand = fill.saturating_add(total);
             let record = &mut books.record;
-            record.promised = promised;
+            record.promised = promised.saturating_sub(others);
             record.capacity = guard_now.capacity.unwrap_or(0);
             record.tmpfs_peak = record.tmpfs_peak.max(guard_now.used);
             record.redirected_peak = record.redirected_peak.max(total);
@@ -204,6 +212,7 @@ impl Engine {
             }
         }
         self.pass_levels(fill, guard_now.capacity, index);
+        self.foretell(index, fill, guard_now.capacity);
     }
 
     pub(super) fn make_urgent(&self) {

@@ -23,7 +23,7 @@ impl Engine {
                 }
             }
         } else {
-            self.account(&guard, 0);
+            self.account(&guard, 0, 0);
         }
         let sum = {
             let Some(mut books) = patiently(&self.books) else { return };
@@ -39,7 +39,11 @@ impl Engine {
                 let sum = ledger.ended();
                 // Under `shmguard run` the command reads the sums and clears up.
                 if self.config.run.is_none() {
-                    ledger.clear();
+                    // A job that leaks one segment a run fills it up as well.
+                    match guard.space.capacity {
+                        Some(capacity) if guard.space.used > capacity / 16 => ledger.clear_but_trend(),
+                        _ => ledger.clear(),
+                    }
                 }
                 Some(sum)
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::size::Sizing;
 use super::words::mode_word;
 use super::{patiently, Engine};
-use crate::config::Mode;
+use crate::config::{Mode, TargetSpec};
 use crate::exchange::Stay;
 use crate::message::{self, Shown};
 use crate::policy::{Situation, Verdict};
@@ -48,25 +48,17 @@ impl Engine {
         }
         let mut then = Text::<200>::new();
         match verdict {
-            Verdict::Keep { .. } if self.redirects() => {
-                let guard = self.open_guard(segment.guard as usize);
-                let usable = self.config.targets.iter().find(|spec| {
-                    guard.as_ref().is_some_and(|guard| Directory::open(&spec.path, guard.identity).is_ok())
-                });
-                match usable {
-                    Some(target) => then.add(format_args!(
-                        "it stays there, what does not fit will go to {}",
-                        message::path(&target.path)
-                    )),
-                    None => then.add(format_args!(
-                        "it stays there, but no target can be written, so at 100% programs die of SIGBUS"
-                    )),
-                }
-            }
-            Verdict::Keep { .. } => then.add(format_args!(
-                "nothing is redirected ({}), so at 100% programs die of SIGBUS",
-                if self.config.mode == Mode::Redirect { "no target" } else { mode_word(self.config.mode) }
-            )),
+            Verdict::Keep { .. } => match self.way_out(segment.guard as usize) {
+                Some(target) => then
+                    .add(format_args!("it stays there, what does not fit will go to {}", message::path(&target.path))),
+                None if self.redirects() => then.add(format_args!(
+                    "it stays there, but no target can be written, so at 100% programs die of SIGBUS"
+                )),
+                None => then.add(format_args!(
+                    "nothing is redirected ({}), so at 100% programs die of SIGBUS",
+                    if self.config.mode == Mode::Redirect { "no target" } else { mode_word(self.config.mode) }
+                )),
+            },
             Verdict::Redirect(_) => {}
             Verdict::Refuse(_) => then.add(format_args!("it is refused with ENOSPC")),
             Verdict::Overflow(_, stay) => {
@@ -87,6 +79,12 @@ impl Engine {
             then.as_str(),
         );
         self.say(level_name(number).as_str(), &line);
+    }
+
+    /// The first target that can be used, where what does not fit is redirected.
+    pub(super) fn way_out(&self, guard: usize) -> Option<&TargetSpec> {
+        let guard = self.open_guard(guard).filter(|_| self.redirects())?;
+        self.config.targets.iter().find(|spec| Directory::open(&spec.path, guard.identity).is_ok())
     }
 
     /// Levels that are ten points behind us may be announced again.

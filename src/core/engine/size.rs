@@ -177,10 +177,21 @@ impl Engine {
                 self.record_segment(segment);
             }
         }
+        let coming = held.get().filter(|_| result.is_ok()).map_or(0, |segment| self.coming(segment, &sizing));
         // The slot must be free for `promised` and the books, which look at every slot.
         drop(held);
-        self.account(&guard, guard_index);
+        self.account(&guard, guard_index, coming);
         result.map(|()| after)
+    }
+
+    /// What the call that is about to be made promises beyond what the file's size and blocks tell now.
+    fn coming(&self, segment: &Segment, sizing: &Sizing<'_>) -> u64 {
+        let open = segment.place == Place::Guard && segment.reserved < sizing.bytes;
+        if !open || !self.is_used_in_full(&segment.name) {
+            return 0;
+        }
+        let held = (sizing.stat.st_blocks as u64).saturating_mul(512);
+        sizing.bytes.saturating_sub((sizing.stat.st_size as u64).max(held).max(segment.reserved))
     }
 
     fn request(&self, segment: &Segment, sizing: &Sizing<'_>) -> Request {

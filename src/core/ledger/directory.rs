@@ -213,8 +213,13 @@ impl Ledger {
 
     /// Nobody uses the guarded directory any more: sums and markers go, and the directory when it is empty then.
     pub fn clear(&self) {
-        self.remove_all(&[b"once.", b"ended.", b"c-"]);
+        self.remove_all(&[b"once.", b"ended.", b"c-", b"trend"]);
         let _ = fs::unlinkat(fs::CWD, self.path.as_c_str(), AtFlags::REMOVEDIR);
+    }
+
+    /// As [`Ledger::clear`], but what was left behind is there still, and so is how it came to that: the trend stays.
+    pub fn clear_but_trend(&self) {
+        self.remove_all(&[b"once.", b"ended.", b"c-"]);
     }
 
     fn remove_all(&self, prefixes: &[&[u8]]) {
@@ -343,10 +348,14 @@ fn read_record(directory: &OwnedFd, name: &[u8]) -> Option<Process> {
 
 fn read_all(directory: &OwnedFd, name: &[u8], bytes: &mut [u8]) -> Option<usize> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = fs::openat(directory.as_fd(), name, flags, Mode::empty()).ok()?;
+    read_file(&fs::openat(directory.as_fd(), name, flags, Mode::empty()).ok()?, bytes)
+}
+
+/// Reads until `bytes` is full or the file ends.
+pub(super) fn read_file(file: &OwnedFd, bytes: &mut [u8]) -> Option<usize> {
     let mut length = 0;
     while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match io::read(&file, rest) {
+        match io::read(file, rest) {
             Ok(0) => break,
             Ok(got) => length += got,
             Err(Errno::INTR) => continue,
@@ -356,7 +365,7 @@ fn read_all(directory: &OwnedFd, name: &[u8], bytes: &mut [u8]) -> Option<usize>
     Some(length)
 }
 
-fn write_at(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
+pub(super) fn write_at(file: &OwnedFd, bytes: &[u8], offset: u64) -> Result<(), Errno> {
     loop {
         match io::pwrite(file, bytes, offset) {
             Err(Errno::INTR) => continue,
