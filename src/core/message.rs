@@ -63,7 +63,10 @@ impl Display for Full<'_> {
         let Full(guard, bytes) = self;
         write!(f, "{} ", path(guard.path))?;
         let has_room = guard.capacity.is_none_or(|capacity| guard.fill.saturating_add(*bytes) <= capacity);
+        // It was judged to fit, and then there was not enough left to reserve it.
+        let was_taken = guard.capacity.is_some() && guard.fill.saturating_add(*bytes) <= guard.budget;
         match has_room {
+            _ if was_taken => write!(f, "is too small ({guard} in use, others are taking the rest)"),
             true if guard.is_budgeted() => {
                 write!(f, "would exceed its budget of {} ({guard} in use)", Human(guard.budget))
             }
@@ -272,6 +275,12 @@ mod tests {
         };
         for (mib, budget, begin, cure) in [
             (100, 60, "is too small (0 B of 64.0 MiB in use): ", " --shm-size=107m (docker) would"),
+            (
+                50,
+                60,
+                "is too small (0 B of 64.0 MiB in use, others are taking the rest): ",
+                " --shm-size=65m (docker) would",
+            ),
             (62, 60, "is too small (0 B of 64.0 MiB in use, budget 60.0 MiB): ", " --shm-size=67m (docker) would"),
             (50, 48, "would exceed its budget of 48.0 MiB (0 B of 64.0 MiB in use): ", " SHMGUARD_BUDGET=50m would"),
             (62, 48, "would exceed its budget of 48.0 MiB", " --shm-size=67m (docker) without SHMGUARD_BUDGET would"),

@@ -1,28 +1,6 @@
 /* A segment without a name goes to others: inherited by fork, through exec, sent over a socket, opened by /proc; as
  * PyTorch, Ray and UCX do it. pass BYTES */
 #include "check.h"
-#include <sys/socket.h>
-
-static void send_fd(int socket, int fd) {
-    char byte = 0, space[CMSG_SPACE(sizeof(int))];
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    *head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    CHECK(sendmsg(socket, &message, 0) == 1);
-}
-
-static int receive_fd(int socket) {
-    char byte, space[CMSG_SPACE(sizeof(int))];
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
-    CHECK(recvmsg(socket, &message, 0) == 1);
-    int fd;
-    CHECK(CMSG_FIRSTHDR(&message) != NULL);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
-    return fd;
-}
 
 int main(int argc, char **argv) {
     if (!strcmp(argv[1], "inherited")) {

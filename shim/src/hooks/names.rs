@@ -87,27 +87,13 @@ unsafe fn raw_unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c
     errno::from_raw(answer) as c_int
 }
 
+/// renameat2 or linkat: two names, and flags.
 #[cold]
-unsafe fn raw_renameat2(
-    from_directory: c_int,
-    from: *const c_char,
-    to_directory: c_int,
-    to: *const c_char,
-    flags: c_uint,
-) -> c_int {
+unsafe fn raw_two_names(number: i64, from: (c_int, *const c_char), to: (c_int, *const c_char), flags: c_uint) -> c_int {
+    let (from_directory, from) = (from.0 as isize as usize, from.1 as usize);
+    let (to_directory, to) = (to.0 as isize as usize, to.1 as usize);
     // SAFETY: the program's own arguments.
-    let answer = unsafe {
-        syscall6(
-            libc::SYS_renameat2,
-            from_directory as isize as usize,
-            from as usize,
-            to_directory as isize as usize,
-            to as usize,
-            flags as usize,
-            0,
-        )
-    };
-    errno::from_raw(answer) as c_int
+    errno::from_raw(unsafe { syscall6(number, from_directory, from, to_directory, to, flags as usize, 0) }) as c_int
 }
 
 hook! {
@@ -170,7 +156,7 @@ hook! {
             unsafe { real!(rename)(from, to) }
         } else {
             // SAFETY: as above.
-            unsafe { raw_renameat2(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
+            unsafe { raw_two_names(libc::SYS_renameat2, (libc::AT_FDCWD, from), (libc::AT_FDCWD, to), 0) }
         };
         replaced(result, going)
     }
@@ -187,7 +173,7 @@ hook! {
             unsafe { real!(renameat)(from_directory, from, to_directory, to) }
         } else {
             // SAFETY: as above.
-            unsafe { raw_renameat2(from_directory, from, to_directory, to, 0) }
+            unsafe { raw_two_names(libc::SYS_renameat2, (from_directory, from), (to_directory, to), 0) }
         };
         replaced(result, going)
     }
@@ -205,7 +191,7 @@ hook! {
             unsafe { real!(renameat2)(from_directory, from, to_directory, to, flags) }
         } else {
             // SAFETY: as above.
-            unsafe { raw_renameat2(from_directory, from, to_directory, to, flags) }
+            unsafe { raw_two_names(libc::SYS_renameat2, (from_directory, from), (to_directory, to), flags) }
         };
         replaced(result, going)
     }
@@ -236,17 +222,6 @@ hook! {
             return unsafe { real!(linkat)(from_directory, from, to_directory, to, flags) };
         }
         // SAFETY: as above.
-        let answer = unsafe {
-            syscall6(
-                libc::SYS_linkat,
-                from_directory as isize as usize,
-                from as usize,
-                to_directory as isize as usize,
-                to as usize,
-                flags as usize,
-                0,
-            )
-        };
-        errno::from_raw(answer) as c_int
+        unsafe { raw_two_names(libc::SYS_linkat, (from_directory, from), (to_directory, to), flags as c_uint) }
     }
 }

@@ -113,86 +113,84 @@ impl Path {
     }
 }
 
-/// What is not redirected: another preload's shm_open, or the kernel.
-///
-/// # Safety
-/// The program's own name; `path` was made of it.
-unsafe fn plain(name: *const c_char, path: &Path, flags: c_int, mode: mode_t) -> c_int {
-    if FOREIGN_OPEN.is(&next::SHM_OPEN) {
-        // SAFETY: the program's own call but for O_EXCL.
-        return unsafe { real!(shm_open)(name, flags, mode) };
-    }
-    path.open(flags, mode)
-}
-
-/// # Safety
-/// The program's own arguments.
-unsafe fn attach(
-    engine: &'static Engine,
-    guard: usize,
+/// One call of shm_open.
+struct Call<'a> {
     name: *const c_char,
-    path: &Path,
+    /// Made of `name`.
+    path: &'a Path,
     flags: c_int,
     mode: mode_t,
-) -> c_int {
-    let before = errno::get();
-    let mut tries = 0;
-    loop {
-        // SAFETY: the program's own call.
-        let fd = unsafe { plain(name, path, flags, mode) };
-        if fd < 0 {
-            match followed(engine, guard, path.name(), flags | added_flags() & !libc::O_NOFOLLOW, before) {
-                None if tries < MOST_TRIES => tries += 1,
-                None => return -1,
-                Some(fd) => return fd,
+}
+
+impl Call<'_> {
+    /// What is not redirected: another preload's shm_open, or the kernel; with these flags.
+    ///
+    /// # Safety
+    /// The program's own name.
+    unsafe fn plain(&self, flags: c_int) -> c_int {
+        if FOREIGN_OPEN.is(&next::SHM_OPEN) {
+            // SAFETY: the program's own call but for O_EXCL.
+            return unsafe { real!(shm_open)(self.name, flags, self.mode) };
+        }
+        self.path.open(flags, self.mode)
+    }
+
+    /// # Safety
+    /// As for [`Call::plain`].
+    unsafe fn attach(&self, engine: &'static Engine, guard: usize) -> c_int {
+        let before = errno::get();
+        let mut tries = 0;
+        loop {
+            // SAFETY: the caller's.
+            let fd = unsafe { self.plain(self.flags) };
+            if fd < 0 {
+                match followed(engine, guard, self.path.name(), self.flags | added_flags() & !libc::O_NOFOLLOW, before)
+                {
+                    None if tries < MOST_TRIES => tries += 1,
+                    None => return -1,
+                    Some(fd) => return fd,
+                }
+                continue;
             }
-            continue;
-        }
-        tries += 1;
-        if tries > MOST_TRIES || !life::shielded(false, || engine.opened(guard, fd)) {
-            return fd;
-        }
-        close(fd);
-    }
-}
-
-/// # Safety
-/// The program's own arguments.
-unsafe fn create(
-    engine: &'static Engine,
-    guard: usize,
-    name: *const c_char,
-    path: &Path,
-    flags: c_int,
-    mode: mode_t,
-) -> c_int {
-    let exclusive = flags & libc::O_EXCL != 0;
-    let creation = Creation {
-        guard,
-        name: path.name(),
-        origin: if exclusive { Origin::ShmOpen } else { Origin::Rendezvous },
-        flags: OFlags::from_bits_retain((flags | added_flags() & !libc::O_NOFOLLOW) as u32),
-        mode,
-    };
-    let before = errno::get();
-    match life::shielded(Before::Pass, || engine.before_creating(&creation)) {
-        // SAFETY: the program's own call.
-        Before::Pass => unsafe { attach(engine, guard, name, path, flags, mode) },
-        Before::Made(fd) => fd,
-        Before::Proceed(plan) => {
-            // SAFETY: the program's own call but for O_EXCL, which tells who created the segment.
-            let fd = unsafe { plain(name, path, flags | libc::O_EXCL, mode) };
-            if fd >= 0 {
-                life::shielded((), || engine.created(&plan, path.name(), fd));
+            tries += 1;
+            if tries > MOST_TRIES || !life::shielded(false, || engine.opened(guard, fd)) {
                 return fd;
             }
-            if !exclusive && errno::get() == libc::EEXIST {
-                errno::set(before);
-                // SAFETY: the program's own call.
-                return unsafe { attach(engine, guard, name, path, flags, mode) };
+            close(fd);
+        }
+    }
+
+    /// # Safety
+    /// As for [`Call::plain`].
+    unsafe fn create(&self, engine: &'static Engine, guard: usize) -> c_int {
+        let exclusive = self.flags & libc::O_EXCL != 0;
+        let creation = Creation {
+            guard,
+            name: self.path.name(),
+            origin: if exclusive { Origin::ShmOpen } else { Origin::Rendezvous },
+            flags: OFlags::from_bits_retain((self.flags | added_flags() & !libc::O_NOFOLLOW) as u32),
+            mode: self.mode,
+        };
+        let before = errno::get();
+        match life::shielded(Before::Pass, || engine.before_creating(&creation)) {
+            // SAFETY: the caller's.
+            Before::Pass => unsafe { self.attach(engine, guard) },
+            Before::Made(fd) => fd,
+            Before::Proceed(plan) => {
+                // SAFETY: the caller's; O_EXCL tells who created the segment.
+                let fd = unsafe { self.plain(self.flags | libc::O_EXCL) };
+                if fd >= 0 {
+                    life::shielded((), || engine.created(&plan, self.path.name(), fd));
+                    return fd;
+                }
+                if !exclusive && errno::get() == libc::EEXIST {
+                    errno::set(before);
+                    // SAFETY: the caller's.
+                    return unsafe { self.attach(engine, guard) };
+                }
+                failed(engine, &plan, self.path.name());
+                fd
             }
-            failed(engine, &plan, path.name());
-            fd
         }
     }
 }
@@ -207,15 +205,14 @@ hook! {
                 return -1;
             }
         };
+        let call = Call { name, path: &path, flags, mode };
         match life::engine().and_then(|engine| Some((engine, engine.posix_guard()?))) {
-            // SAFETY: the program's own call.
-            None => unsafe { plain(name, &path, flags, mode) },
+            // SAFETY: the program's own call, here and below.
+            None => unsafe { call.plain(flags) },
             // SAFETY: as above.
-            Some((engine, guard)) if flags & libc::O_CREAT != 0 => unsafe {
-                create(engine, guard, name, &path, flags, mode)
-            },
+            Some((engine, guard)) if flags & libc::O_CREAT != 0 => unsafe { call.create(engine, guard) },
             // SAFETY: as above.
-            Some((engine, guard)) => unsafe { attach(engine, guard, name, &path, flags, mode) },
+            Some((engine, guard)) => unsafe { call.attach(engine, guard) },
         }
     }
 }
