@@ -15,6 +15,7 @@ mod growth;
 mod levels;
 mod live_bytes;
 mod log;
+mod mappings;
 mod promises;
 mod redirect;
 mod size;

@@ -176,7 +176,9 @@ fn other_causes(builder: &Builder, watch: &Watch) -> Option<String> {
             "{path} had no inode left ({inodes} files), whatever it had in bytes: remove stale files or mount it with a larger nr_inodes"
         ));
     }
-    if let Some(warning) = warned("inodes").or_else(|| warned("descriptors")).or_else(|| warned("guard")) {
+    if let Some(warning) =
+        warned("inodes").or_else(|| warned("descriptors")).or_else(|| warned("mappings")).or_else(|| warned("guard"))
+    {
         return Some(warning.text.strip_prefix("shmguard: ").unwrap_or(&warning.text).to_owned());
     }
     if let Some((command, used, limit)) = evidence.descriptors.as_ref().filter(|(_, used, limit)| near(*used, *limit)) {

@@ -109,3 +109,74 @@ fn limits_that_have_nothing_to_do_with_bytes_are_named() {
         assert!(text.contains(" of 40 descriptors open") && text.contains("ulimit -n"), "{text}");
     });
 }
+
+#[test]
+fn a_process_without_a_mapping_left_is_explained_however_short_it_lives() {
+    house("size=32m", |house| {
+        let output = run(house, &["--", &path("many_mappings")]);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let text = stderr(&output);
+        let summary =
+            text.get(text.find("ended with status 3").unwrap_or_else(|| panic!("{text}"))..).expect("a boundary");
+        let line = summary.lines().find(|line| line.contains("vm.max_map_count")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("cannot be mapped") && line.contains("sysctl -w vm.max_map_count="), "{line}");
+    });
+}
+
+/// A memory cgroup of its own, with a limit, of version 1 or 2; removed at the end.
+struct Cgroup(std::path::PathBuf);
+
+impl Cgroup {
+    fn new(limit: u64) -> Cgroup {
+        let name = format!("shmguard-test-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (top, file) =
+            if v1.is_dir() { (v1, "memory.limit_in_bytes") } else { (Path::new("/sys/fs/cgroup"), "memory.max") };
+        let path = top.join(name);
+        let made = fs::create_dir(&path).and_then(|()| fs::write(path.join(file), limit.to_string()));
+        made.unwrap_or_else(|error| {
+            let _ = fs::remove_dir(&path);
+            panic!(
+                "no memory cgroup can be made at {} ({error}): run the tests as root, where cgroups can be written",
+                path.display()
+            )
+        });
+        Cgroup(path)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Its last process may not be quite gone.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn a_kill_by_the_memory_cgroup_is_explained() {
+    house("size=512m", |house| {
+        let cgroup = Cgroup::new(64 * MIB);
+        let hold = path("hold");
+        // The command itself is in the cgroup, as in a container.
+        let run = crate::command(house, &["--mode", "off", "--", &hold, "/eats", &(300 * MIB).to_string(), "600", "1"]);
+        let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cgroup.0.display());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &join, "sh"]).arg(run.get_program()).args(run.get_args()).env_clear().current_dir("/");
+        for (name, value) in run.get_envs() {
+            shell.env(name, value.unwrap_or_default());
+        }
+        let output = shell.stdin(std::process::Stdio::null()).output().expect("the command runs");
+        let _ = fs::remove_file("/dev/shm/eats");
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(128 + 9), "{text}");
+        let line = text.lines().find(|line| line.contains("died of SIGKILL")).unwrap_or_else(|| panic!("{text}"));
+        for word in ["hold", "the memory cgroup (limit 64.0 MiB) was out of memory", "SHMGUARD_REDIRECT"] {
+            assert!(line.contains(word), "{word}: {line}");
+        }
+    });
+}

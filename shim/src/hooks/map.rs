@@ -56,6 +56,18 @@ fn before(fd: c_int) -> bool {
     }
 }
 
+/// Was it the number of mappings? errno stays as it is.
+#[cold]
+fn failed(fd: c_int) {
+    let error = errno::get();
+    if error == libc::ENOMEM {
+        if let Some(engine) = life::engine() {
+            life::lightly((), || engine.mapping_failed(fd));
+            errno::set(error);
+        }
+    }
+}
+
 /// Huge pages for a mapping of a segment on a disk. Advice only: the answer does not matter, and errno is not touched.
 #[cold]
 fn advise(address: *mut c_void, length: size_t) {
@@ -100,6 +112,9 @@ hook! {
         if on_disk {
             advise(mapping, length);
         }
+        if mapping == libc::MAP_FAILED {
+            failed(fd);
+        }
         mapping
     }
 }
@@ -120,6 +135,9 @@ hook! {
         let mapping = unsafe { real!(mmap64)(address, length, protection, flags, fd, offset) };
         if on_disk {
             advise(mapping, length);
+        }
+        if mapping == libc::MAP_FAILED {
+            failed(fd);
         }
         mapping
     }

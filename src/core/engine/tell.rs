@@ -29,12 +29,13 @@ const SAID_LOG: u32 = 14;
 const SAID_STATE: u32 = 15;
 const SAID_OVERFLOW: u32 = 16;
 const SAID_TARGET: u32 = 40;
+pub(super) const SAID_MAPS: u32 = 48;
 
 impl Engine {
     /// Says a line, if it is the first time for this process and, by the ledger, for all.
     #[cold]
     #[inline(never)]
-    fn say_once(&self, bit: u32, what: &str, line: &Line) {
+    pub(super) fn say_once(&self, bit: u32, what: &str, line: &Line) {
         let mask = 1u64 << (bit & 63);
         if self.said.fetch_or(mask, Ordering::AcqRel) & mask != 0 || !self.once(what) {
             return;
