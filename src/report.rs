@@ -2,6 +2,8 @@
 
 pub mod build;
 mod chart;
+#[cfg(test)]
+mod hostile;
 mod html;
 mod lives;
 pub mod log;

@@ -339,7 +339,7 @@ impl Builder {
         }
         const MIB: u64 = 1 << 20;
         let wanted = summary.peak.demand_bytes.max(self.wanted);
-        summary.suggested_shm_size = suggested_capacity(wanted).div_ceil(MIB) * MIB;
+        summary.suggested_shm_size = suggested_capacity(wanted).div_ceil(MIB).saturating_mul(MIB);
         summary.timeline = points;
         summary
     }

@@ -114,7 +114,7 @@ fn draw(summary: &Summary, series: &[Series], text: &mut String) -> Result<(), B
             } else {
                 point.programs.get(&one.name).copied().unwrap_or(0)
             };
-            ceiling.push(below + own);
+            ceiling.push(below.saturating_add(own));
         }
         let upper = points.iter().zip(&ceiling).map(|(point, bytes)| (point.t_s, *bytes as f64));
         let lower = points.iter().zip(&floor).map(|(point, bytes)| (point.t_s, *bytes as f64));
@@ -123,7 +123,8 @@ fn draw(summary: &Summary, series: &[Series], text: &mut String) -> Result<(), B
         floor = ceiling;
     }
     if summary.peak.redirected_bytes > 0 {
-        let here = points.iter().map(|point| (point.t_s, (point.tmpfs_bytes + point.promised_bytes) as f64));
+        let here =
+            points.iter().map(|point| (point.t_s, point.tmpfs_bytes.saturating_add(point.promised_bytes) as f64));
         chart.draw_series(LineSeries::new(here, placeholder(HERE).stroke_width(2)))?;
     }
     for (bytes, class) in [(summary.guard.capacity_bytes, CAPACITY), (summary.guard.budget_bytes, BUDGET)] {

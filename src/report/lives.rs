@@ -33,7 +33,8 @@ impl Lives {
     pub(super) fn by_program(&self, total: u64) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for (program, bytes) in &self.queue {
-            *sums.entry(program.clone()).or_insert(0u64) += bytes;
+            let sum = sums.entry(program.clone()).or_insert(0u64);
+            *sum = sum.saturating_add(*bytes);
         }
         for bytes in sums.values_mut() {
             let scaled = (u128::from(*bytes) * u128::from(total)).checked_div(u128::from(self.sum));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -201,6 +201,7 @@ pub struct Sample {
 }
 
 /// What was read, and what could not be.
+#[derive(Default)]
 pub struct Log {
     /// In the order of time.
     pub events: Vec<Event>,
@@ -239,15 +240,42 @@ pub fn read(directory: &Path, mut progress: impl FnMut(usize, usize)) -> anyhow:
     Ok(log)
 }
 
-fn read_file(mut file: impl BufRead, log: &mut Log) -> anyhow::Result<()> {
+/// The longest line that is read, in bytes: the library writes at most 1.5 KiB, `run` the words of its command (ARG_MAX, 2 MiB).
+const LONGEST: u64 = 8 << 20;
+
+/// No event is later than this, in seconds since 1970 (the year 5138).
+const LATEST: f64 = 1e11;
+
+/// Passes over the rest of a line, whatever its length.
+fn skip_line(file: &mut impl BufRead) -> std::io::Result<()> {
+    loop {
+        let buffer = file.fill_buf()?;
+        let (length, ended) = match buffer.iter().position(|byte| *byte == b'\n') {
+            Some(at) => (at + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        file.consume(length);
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+pub(super) fn read_file(mut file: impl BufRead, log: &mut Log) -> anyhow::Result<()> {
     let mut line = Vec::new();
     let mut command: Arc<str> = Arc::from("");
     loop {
         line.clear();
-        if file.read_until(b'\n', &mut line)? == 0 {
+        if (&mut file).take(LONGEST).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let Ok(parsed) = serde_json::from_slice::<Line>(&line) else {
+        if line.len() as u64 == LONGEST && !line.ends_with(b"\n") {
+            log.bad_lines += 1;
+            skip_line(&mut file)?;
+            continue;
+        }
+        let parsed = serde_json::from_slice::<Line>(&line).ok().filter(|parsed| (0.0..LATEST).contains(&parsed.t));
+        let Some(parsed) = parsed else {
             log.bad_lines += 1;
             continue;
         };

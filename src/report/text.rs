@@ -207,7 +207,8 @@ pub fn programs(summary: &Summary, most: usize) -> String {
 pub fn advice(summary: &Summary) -> String {
     let size = summary.suggested_shm_size;
     let enough = summary.guard.capacity_bytes.is_none_or(|capacity| capacity >= size);
-    if enough && summary.segments.redirected + summary.segments.refused + summary.segments.unsaved == 0 {
+    let segments = &summary.segments;
+    if enough && [segments.redirected, segments.refused, segments.unsaved] == [0; 3] {
         return format!("{} is large enough: {} would do", summary.guard.path, Human(size));
     }
     let died = !summary.explanation.is_empty() || summary.signal.is_some();

@@ -200,7 +200,7 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
         lines.push(crate::report::text::advice(summary));
         lines.push(crate::report::text::caution(summary));
     }
-    let others = peak.memfd_bytes + peak.anonymous_bytes + peak.sysv_bytes;
+    let others = peak.memfd_bytes.saturating_add(peak.anonymous_bytes).saturating_add(peak.sysv_bytes);
     if others > 1 << 20 && lines.len() < MOST_LINES {
         lines.push(format!(
             "memory shared by other means, peaks: memfd {}, anonymous {}, System V {}",
