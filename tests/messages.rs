@@ -5,7 +5,7 @@ mod harness;
 use std::collections::BTreeSet;
 use std::fs;
 
-use harness::{house, read_log, Event, House, Outcome, Run, MIB, SEGMENT};
+use harness::{house, left_in, read_log, Event, House, Outcome, Run, MIB, SEGMENT};
 use rustix::process::Signal;
 
 /// A line without what differs between two sayings of the same: numbers, units, names.
@@ -125,6 +125,33 @@ fn the_last_words_count_every_redirect() {
 }
 
 #[test]
+fn the_last_words_count_what_threads_make_while_the_books_are_busy() {
+    house("size=8m", |house| {
+        let mut first = house.program("hold").arg("/held").number(SEGMENT).arg("600").number(1).arg("unlink").start();
+        first.line("ready");
+        // Who begins its books waits for its turn in the ledger, 200 ms and no longer; its other threads do not wait for it.
+        let top = house.path("state").join("shmguard-ledger-0");
+        let ledger = fs::File::open(top.join(&left_in(&top)[0])).expect("the ledger's directory");
+        rustix::fs::flock(&ledger, rustix::fs::FlockOperation::NonBlockingLockExclusive).expect("nobody has it");
+        house.program("at_once").number(16).number(10).number(SEGMENT).output().well();
+        drop(ledger);
+        first.go_on();
+        let outcome = first.wait().well();
+        let line = outcome.said_once(&["peak"]);
+        assert!(line.contains(&format!(" of {} segments went there", 16 * 10 * 2 + 1)), "{line}");
+    });
+}
+
+#[test]
+fn the_last_words_count_what_is_made_after_something_was_received() {
+    house("size=8m", |house| {
+        let outcome = house.program("mapped_first").number(SEGMENT).output().well();
+        outcome.said_once(&["goes to"]);
+        outcome.said_once(&["1 of 1 segment went there"]);
+    });
+}
+
+#[test]
 fn fill_levels_are_announced_each_once_with_who_asks_for_what() {
     house("size=64m", |house| {
         let mut run = house.program("several");
@@ -170,6 +197,32 @@ fn a_level_is_announced_again_when_it_was_left_by_ten_points() {
         // 78 %, 70 % (not ten points below 75), 78 %: one. Then 60 %, 78 %: another.
         assert_eq!(lines, 2, "{outcome}");
     });
+}
+
+#[test]
+fn what_does_not_fit_and_is_made_again_and_again_is_announced_once() {
+    for (name, value, by) in [
+        ("SHMGUARD_KEEP", "again", "stays"),
+        ("SHMGUARD_MODE", "observe", "stays"),
+        ("SHMGUARD_MODE", "refuse", "ENOSPC"),
+        ("SHMGUARD_REDIRECT", "none", "nothing is redirected"),
+    ] {
+        for ledger in [true, false] {
+            house("size=8m", |house| {
+                // Half of it is in use, so that what is refused is asked for above a level, too.
+                harness::fill_shm("/dev/shm/stranger".as_ref(), 4 * MIB);
+                let run = house.program("again").arg("/again").number(6 * MIB).number(20);
+                let run = run.env(name, value).env("SHMGUARD_WARN", "40%,75%,90%");
+                // Without a place for a ledger each process knows by itself what it has said.
+                let run = if ledger { run } else { run.env(shmguard_core::config::RUN, "/nowhere") };
+                let outcome = run.output().well();
+                let lines: Vec<&str> = outcome.said().into_iter().filter(|line| line.contains("% full")).collect();
+                assert_eq!(lines.len(), 1, "{name}={value}, ledger: {ledger}; {outcome}");
+                assert!(lines[0].contains(by), "{name}={value}; {outcome}");
+                nothing_twice(&outcome);
+            });
+        }
+    }
 }
 
 #[test]

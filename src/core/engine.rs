@@ -19,6 +19,7 @@ mod mappings;
 mod promises;
 mod redirect;
 mod size;
+mod tally;
 mod tell;
 mod words;
 
@@ -42,6 +43,7 @@ pub use create::{Before, Creation, Plan};
 
 use books::Books;
 use live_bytes::Live;
+use tally::Tally;
 
 /// Where words go. The library writes to standard error and the log directory; tests collect.
 pub trait Outlet: Sync {
@@ -79,6 +81,12 @@ pub struct Engine {
     next_recent: AtomicU32,
     /// This process has to do with shared memory: at its end it looks after the ledger.
     touched: AtomicBool,
+    /// It has created or opened a segment, and so has begun its books.
+    takes_part: AtomicBool,
+    /// What it has counted.
+    tally: Tally,
+    /// The record should be written soon.
+    urgent: AtomicBool,
     /// Device number of the guarded directory as last seen; 0 = never.
     guard_dev: AtomicU64,
     /// Things said by this process, a bit for each.
@@ -107,6 +115,9 @@ impl Engine {
             recent: [const { AtomicU64::new(0) }; 4],
             next_recent: AtomicU32::new(0),
             touched: AtomicBool::new(false),
+            takes_part: AtomicBool::new(false),
+            tally: Tally::default(),
+            urgent: AtomicBool::new(false),
             guard_dev: AtomicU64::new(0),
             said: AtomicU64::new(0),
             directory_opened: AtomicBool::new(false),
@@ -260,6 +271,9 @@ impl Engine {
             *live = Live::default();
         }
         self.touched.store(false, Ordering::Relaxed);
+        self.takes_part.store(false, Ordering::Relaxed);
+        self.tally.reset();
+        self.urgent.store(false, Ordering::Relaxed);
         self.pid.store(raw::getpid(), Ordering::Release);
     }
 

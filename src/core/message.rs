@@ -205,7 +205,7 @@ pub fn cannot(guard: &Shown<'_>, asking: &Asking<'_>, why: &dyn Display, then: &
 pub fn farewell(guard: &CStr, sum: &crate::ledger::Totals, where_to: &dyn Display) -> Line {
     let capacity = (sum.capacity > 0).then_some(sum.capacity);
     let cure = Cure { demand: sum.demand_peak, capacity, budget: if sum.budget > 0 { sum.budget } else { u64::MAX } };
-    let created = sum.created.max(sum.redirected);
+    let created = sum.created;
     let unsaved = sum.unsaved.saturating_add(sum.refused);
     let mut text = Text::<400>::new();
     text.add(format_args!("peak demand {}: {}", Human(sum.demand_peak), Human(sum.tmpfs_peak)));

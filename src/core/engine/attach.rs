@@ -85,12 +85,12 @@ impl Engine {
         if !self.is_here() {
             return false;
         }
-        if !self.is_touched() {
+        if !self.takes_part() {
             if let Some(now) = self.open_guard(guard).filter(|now| now.is_ram) {
-                self.first_touch(&now, guard);
+                self.take_part(&now, guard);
             }
         }
-        self.count(|record| record.attached += 1);
+        self.tally.attached.add(1);
         stat.st_nlink == 0 && stat.st_size == 0
     }
 

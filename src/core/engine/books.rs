@@ -1,6 +1,7 @@
 //! What is remembered of the run: this process's record in the ledger, its counters and peaks.
 
 use std::ffi::CStr;
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
@@ -28,7 +29,6 @@ pub(super) struct Books {
     waiting: Vec<(usize, SegmentRecord)>,
     written_ms: u64,
     writes: u32,
-    urgent: bool,
     pub(super) others_promised: u64,
     pub(super) others_read_ms: u64,
     /// Garbage is not looked for before this time, and how often in a row something had to be left.
@@ -63,13 +63,26 @@ impl Engine {
         }
     }
 
-    /// The first time that this process has to do with the guarded directory.
-    pub(super) fn first_touch(&self, guard: &Guard, index: usize) {
-        self.touched.store(true, std::sync::atomic::Ordering::Relaxed);
+    /// Has this process begun its books?
+    pub(super) fn takes_part(&self) -> bool {
+        self.takes_part.load(Ordering::Relaxed)
+    }
+
+    /// The first time that this process creates or opens a segment, it begins its books; by one of its threads, for which the
+    /// others do not wait.
+    pub(super) fn take_part(&self, guard: &Guard, index: usize) {
+        if self.takes_part() || self.takes_part.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.touched.store(true, Ordering::Relaxed);
         let me = self.me();
         let mut unusable = arrayvec::ArrayVec::<(usize, Unusable), 8>::new();
         {
-            let Some(mut books) = patiently(&self.books) else { return };
+            let Some(mut books) = patiently(&self.books) else {
+                // The next time, then.
+                self.takes_part.store(false, Ordering::Relaxed);
+                return;
+            };
             let capacity = guard.space.capacity.unwrap_or(0);
             let mut ram = 0u64;
             for (index, spec) in self.config.targets.iter().take(8).enumerate() {
@@ -107,7 +120,7 @@ impl Engine {
                 let keeps = self.config.run.is_some();
                 ledger.begin(&books.record, || !keeps && is_over(ledger, &me));
             }
-            books.urgent = true;
+            self.make_urgent();
         }
         self.tell_start(guard, index);
         for (index, error) in unusable {
@@ -135,13 +148,6 @@ impl Engine {
         }
     }
 
-    /// Changes this process's counters.
-    pub(super) fn count(&self, change: impl FnOnce(&mut Process)) {
-        if let Some(mut books) = patiently(&self.books) {
-            change(&mut books.record);
-        }
-    }
-
     /// Puts a segment into the ring of the record.
     pub(super) fn record_segment(&self, segment: &Segment) {
         let record = SegmentRecord {
@@ -156,15 +162,16 @@ impl Engine {
             },
             name: segment.name.iter().copied().take(96).collect(),
         };
+        self.tally.sized(record.promised);
+        if record.place > 0 {
+            self.make_urgent();
+        }
         if let Some(mut books) = patiently(&self.books) {
             let slot = books.record.next_segment as usize % SEGMENTS;
             books.record.next_segment = books.record.next_segment.wrapping_add(1);
-            books.record.bytes_created = books.record.bytes_created.saturating_add(record.promised);
-            books.record.largest = books.record.largest.max(record.promised);
             if books.waiting.len() >= SEGMENTS {
                 books.waiting.clear();
             }
-            books.urgent |= record.place > 0;
             books.waiting.push((slot, record));
         }
     }
@@ -197,18 +204,20 @@ impl Engine {
                 record.demand_peak_ms = wall_ms();
             }
             let now = now_ms();
-            let pause = if books.urgent { URGENT_MS } else { WRITE_MS };
+            let pause = if self.urgent.load(Ordering::Relaxed) { URGENT_MS } else { WRITE_MS };
             // The first segments are written at once: many a process creates one and then only waits.
             let first = books.writes < FIRST_WRITES && !books.waiting.is_empty();
             if first || books.written_ms == 0 || now.saturating_sub(books.written_ms) >= pause {
                 books.writes = books.writes.saturating_add(1);
+                // Whatever is counted while it is being written makes it urgent again.
+                self.urgent.store(false, Ordering::Relaxed);
                 books.record.written_ms = wall_ms();
+                self.tally.put_into(&mut books.record);
                 let waiting = std::mem::take(&mut books.waiting);
                 if let Some(ledger) = &books.ledger {
                     let _ = ledger.write(&books.record, &waiting);
                 }
                 books.written_ms = now;
-                books.urgent = false;
             }
         }
         self.pass_levels(fill, guard_now.capacity, index);
@@ -216,9 +225,7 @@ impl Engine {
     }
 
     pub(super) fn make_urgent(&self) {
-        if let Some(mut books) = patiently(&self.books) {
-            books.urgent = true;
-        }
+        self.urgent.store(true, Ordering::Relaxed);
     }
 
     /// Most bytes wanted at once as far as this process has seen.
@@ -226,12 +233,10 @@ impl Engine {
         patiently(&self.books).map_or(0, |books| books.record.demand_peak)
     }
 
-    /// Something is to be said that nobody of the ledger has said yet.
-    pub(super) fn once(&self, what: &str) -> bool {
-        match patiently(&self.books) {
-            Some(books) => books.ledger.as_ref().is_none_or(|ledger| ledger.once(what)),
-            None => false,
-        }
+    /// Is this something that nobody of the ledger has said yet? `None`: it could not be asked now; nothing was noted.
+    pub(super) fn once(&self, what: &str) -> Option<bool> {
+        let books = patiently(&self.books)?;
+        Some(books.ledger.as_ref().is_none_or(|ledger| ledger.once(what)))
     }
 }
 

@@ -72,9 +72,7 @@ impl Engine {
             forks: self.forks.load(std::sync::atomic::Ordering::Acquire),
             origin: creation.origin,
         };
-        if !self.is_touched() {
-            self.first_touch(&guard, creation.guard);
-        }
+        self.take_part(&guard, creation.guard);
         let made = self.make_elsewhere(creation, &guard, &plan);
         // Our own descriptors go first: the program gets the number that its own call would have got.
         drop(guard);
@@ -118,7 +116,7 @@ impl Engine {
         };
         self.log_created(&segment);
         self.table.insert(segment);
-        self.count(|record| record.created += 1);
+        self.tally.created.add(1);
     }
 
     /// Is there pressure, so that what comes next will not fit?
@@ -161,7 +159,7 @@ impl Engine {
                         Place::Target(index as u8),
                         file.as_raw_fd(),
                     );
-                    self.count(|record| record.redirected += 1);
+                    self.tally.redirected.add(1);
                     return Some(file);
                 }
                 // The name is taken, or links do not work here: the real call gives the program its answer.

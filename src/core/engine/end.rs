@@ -27,6 +27,7 @@ impl Engine {
         }
         let sum = {
             let Some(mut books) = patiently(&self.books) else { return };
+            self.tally.put_into(&mut books.record);
             let record = books.record.clone();
             let Some(ledger) = books.ledger.take() else { return };
             if opened {

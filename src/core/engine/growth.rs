@@ -59,7 +59,7 @@ impl Engine {
         let need = sizing.bytes - segment.promised;
         if let Err(cause) = situation.fits(kind, need) {
             if situation.mode == Mode::Refuse {
-                self.count(|record| record.refused += 1);
+                self.tally.refused.add(1);
                 self.tell_refused(segment, sizing, &situation);
                 return Err(Errno::NOSPC);
             }

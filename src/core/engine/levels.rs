@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::size::Sizing;
+use super::tell::SAID_NO_ROOM;
 use super::words::mode_word;
 use super::{patiently, Engine};
 use crate::config::{Mode, TargetSpec};
@@ -34,7 +35,7 @@ impl Engine {
             }
         }
         let Some(number) = highest else { return };
-        let first = self.once(level_name(number).as_str());
+        let Some(mut first) = self.once(level_name(number).as_str()) else { return };
         for (lower, level) in self.config.warn.iter().enumerate().take(8) {
             if after >= level.of(capacity) {
                 self.said.fetch_or(1 << lower, Ordering::Relaxed);
@@ -42,6 +43,11 @@ impl Engine {
                     let _ = self.once(level_name(lower).as_str());
                 }
             }
+        }
+        if matches!(verdict, Verdict::Refuse(_) | Verdict::Overflow(..)) {
+            // Made again and again, it would be announced each time that it has gone: once tells it, until all have gone.
+            let mask = 1u64 << SAID_NO_ROOM;
+            first &= self.said.fetch_or(mask, Ordering::AcqRel) & mask == 0 && self.once("level.no-room") == Some(true);
         }
         if !first {
             return;

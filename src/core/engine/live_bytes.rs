@@ -71,8 +71,7 @@ impl Live {
 impl Engine {
     /// Bytes that redirected segments hold, by target; measured when it is time, else as it was.
     pub(super) fn measure_live(&self, guard: Identity) -> live::Bytes {
-        let redirected = patiently(&self.books).is_some_and(|books| books.record.redirected > 0);
-        if !redirected {
+        if self.tally.redirected.get() == 0 {
             return live::Bytes::new();
         }
         let peak = patiently(&self.books).map_or(0, |books| books.record.redirected_peak);

@@ -120,11 +120,9 @@ impl Engine {
             self.tell_redirect(segment, sizing, situation, index, directory.medium);
             self.log_sized(segment, sizing, situation, "redirect", cause.word(), "");
             held.moved_to(Identity::of(&stat));
-            self.count(|record| {
-                // One made in a target at once was counted then.
-                record.redirected += u64::from(from_guard);
-                record.bytes_redirected += sizing.bytes;
-            });
+            // One made in a target at once was counted then.
+            self.tally.redirected.add(u64::from(from_guard));
+            self.tally.bytes_redirected.add(sizing.bytes);
             self.added_to_target(index, sizing.bytes);
             self.collect_garbage(guard);
             return Ok(());
@@ -296,7 +294,7 @@ impl Engine {
                 segment.reserved = sizing.bytes;
                 self.tell_redirect(segment, sizing, &situation, index as usize, directory.medium);
                 self.log_sized(segment, sizing, &situation, "redirect", cause.word(), "");
-                self.count(|record| record.bytes_redirected += sizing.bytes);
+                self.tally.bytes_redirected.add(sizing.bytes);
                 self.added_to_target(index as usize, sizing.bytes);
                 self.collect_garbage(guard);
                 return Ok(());

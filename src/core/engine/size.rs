@@ -230,7 +230,7 @@ impl Engine {
             }
             Verdict::Refuse(cause) => {
                 self.log_sized(segment, sizing, &situation, "refuse", cause.word(), "");
-                self.count(|record| record.refused += 1);
+                self.tally.refused.add(1);
                 self.tell_refused(segment, sizing, &situation);
                 Err(Errno::NOSPC)
             }
@@ -283,7 +283,7 @@ impl Engine {
         failure: &Failure,
     ) {
         self.log_sized(segment, sizing, situation, "overflow", cause.word(), failure.word());
-        self.count(|record| record.unsaved += 1);
+        self.tally.unsaved.add(1);
         self.tell_overflow(segment, sizing, situation, cause, failure);
     }
 }

@@ -28,6 +28,8 @@ const SAID_START: u32 = 13;
 const SAID_LOG: u32 = 14;
 const SAID_STATE: u32 = 15;
 const SAID_OVERFLOW: u32 = 16;
+/// A fill level was announced by what does not fit.
+pub(super) const SAID_NO_ROOM: u32 = 39;
 const SAID_TARGET: u32 = 40;
 pub(super) const SAID_MAPS: u32 = 48;
 
@@ -37,14 +39,19 @@ impl Engine {
     #[inline(never)]
     pub(super) fn say_once(&self, bit: u32, what: &str, line: &Line) {
         let mask = 1u64 << (bit & 63);
-        if self.said.fetch_or(mask, Ordering::AcqRel) & mask != 0 || !self.once(what) {
+        if self.said.fetch_or(mask, Ordering::AcqRel) & mask != 0 {
             return;
         }
-        self.say(what, line);
+        match self.once(what) {
+            Some(true) => self.say(what, line),
+            Some(false) => {}
+            // The next occasion says it.
+            None => drop(self.said.fetch_and(!mask, Ordering::AcqRel)),
+        }
     }
 
     pub(super) fn say(&self, what: &str, line: &Line) {
-        self.count(|record| record.warnings += 1);
+        self.tally.warnings.add(1);
         self.make_urgent();
         let written = !self.config.quiet && self.outlet.say(line.bytes());
         if self.logs_ends() {
@@ -93,7 +100,7 @@ impl Engine {
         for (number, complaint) in self.config.complaints.iter().enumerate() {
             let mut what = Text::<32>::new();
             what.add(format_args!("variable.{number}"));
-            if self.once(what.as_str()) {
+            if self.once(what.as_str()) == Some(true) {
                 self.say(what.as_str(), &message::line(format_args!("{complaint}")));
             }
         }
