@@ -192,6 +192,9 @@ impl Engine {
             let total: u64 = redirected.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
             let demand = fill.saturating_add(total);
             let record = &mut books.record;
+            // What is counted from here on makes it urgent again.
+            let urgent = self.urgent.swap(false, Ordering::AcqRel);
+            self.tally.put_into(record);
             record.promised = promised.saturating_sub(others);
             record.capacity = guard_now.capacity.unwrap_or(0);
             record.tmpfs_peak = record.tmpfs_peak.max(guard_now.used);
@@ -204,20 +207,19 @@ impl Engine {
                 record.demand_peak_ms = wall_ms();
             }
             let now = now_ms();
-            let pause = if self.urgent.load(Ordering::Relaxed) { URGENT_MS } else { WRITE_MS };
+            let pause = if urgent { URGENT_MS } else { WRITE_MS };
             // The first segments are written at once: many a process creates one and then only waits.
             let first = books.writes < FIRST_WRITES && !books.waiting.is_empty();
             if first || books.written_ms == 0 || now.saturating_sub(books.written_ms) >= pause {
                 books.writes = books.writes.saturating_add(1);
-                // Whatever is counted while it is being written makes it urgent again.
-                self.urgent.store(false, Ordering::Relaxed);
                 books.record.written_ms = wall_ms();
-                self.tally.put_into(&mut books.record);
                 let waiting = std::mem::take(&mut books.waiting);
                 if let Some(ledger) = &books.ledger {
                     let _ = ledger.write(&books.record, &waiting);
                 }
                 books.written_ms = now;
+            } else if urgent {
+                self.make_urgent();
             }
         }
         self.pass_levels(fill, guard_now.capacity, index);
