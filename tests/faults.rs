@@ -154,7 +154,11 @@ fn without_leases_only_what_nobody_can_have_attached_is_moved() {
         let trace = fs::read_to_string(house.path("trace")).expect("strace's output");
         let calls: Vec<&str> = trace.lines().filter(|line| line.contains(" fcntl(")).collect();
         let leases: Vec<usize> = (1..=calls.len()).filter(|at| calls[at - 1].contains("F_SETLEASE, F_WRLCK")).collect();
-        assert_eq!(leases.len(), 1, "{trace}");
+        // That of the segment, and one that makes openers of the new file wait.
+        assert_eq!(leases.len(), 2, "{trace}");
+        let unguarded = format!("inject=fcntl:error=EINVAL:when={}", leases[1]);
+        fresh(house);
+        assert_eq!(sparse(house, "anything", &["-e", &unguarded]).output().well().stdout, "name: link\n");
         for error in ["EINVAL", "EACCES"] {
             let inject = format!("inject=fcntl:error={error}:when={}", leases[0]);
             let kind = |name: &str| {
@@ -201,4 +205,26 @@ fn without_proc_nothing_that_exists_is_moved() {
         assert_eq!(outcome.stdout, "name: regular file\n");
         assert!(outcome.said_once(&["cannot be moved"]).contains("/proc"), "{outcome}");
     });
+}
+
+#[test]
+fn who_opens_in_the_middle_of_an_exchange_sees_one_object() {
+    // Every exchange is slowed down before and after the names change, and the attacher looks now and then: in some rounds it
+    // knocks at the old file, in some it comes through the link, also where the exchange is undone afterwards.
+    const ROUNDS: u64 = 30;
+    for way in ["shm_open", "open", "nonblock"] {
+        house("size=8m", |house| {
+            let trace = house.path("trace");
+            let delays = "inject=renameat2:delay_enter=8000:delay_exit=8000";
+            let options =
+                ["strace", "-f", "-qq", "-o", trace.to_str().expect("plain"), "-e", "trace=renameat2", "-e", delays];
+            let run = house.program("race_attach").arg(way).number(SEGMENT).number(ROUNDS).number(5000).under(&options);
+            let outcome = run.output().well();
+            assert_eq!(outcome.stdout, format!("{ROUNDS} rounds\n"), "{way}: {outcome}");
+            let trace = fs::read_to_string(trace).expect("strace's output");
+            let exchanges = trace.matches("RENAME_EXCHANGE").count();
+            assert!(exchanges >= 3, "{way}: {exchanges} exchanges in {ROUNDS} rounds test nothing");
+            house.nothing_left();
+        });
+    }
 }

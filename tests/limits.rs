@@ -104,6 +104,21 @@ fn a_full_target_leads_to_the_next_one() {
 }
 
 #[test]
+fn what_was_made_in_a_target_that_cannot_hold_it_moves_on() {
+    house("size=8m", |house| {
+        fill_shm(Path::new("/dev/shm/ballast"), 8 * MIB);
+        let first = house.tmpfs("first", "size=16m");
+        let targets = format!("{}:{}", first.display(), house.target().display());
+        // The second is expected to be as large as the first and is made where that would fit; its size is news.
+        let places = places(house, &targets, None, &[6 * MIB, SEGMENT]);
+        assert_eq!(places["s0"], first);
+        assert_eq!(places["s1"], house.target());
+        assert_eq!(left_in(&first), Vec::<String>::new());
+        assert_eq!(left_in(&house.target()), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn a_target_that_vanished_leads_to_the_next_one() {
     house("size=8m", |house| {
         let first = house.path("first");

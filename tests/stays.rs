@@ -37,6 +37,21 @@ fn stays_quietly(describe: impl Fn(&House) -> Run + Sync) -> Vec<Outcome> {
     kept
 }
 
+/// As [`stays`], for a segment made in a target that cannot hold it when it is sized, with another target that could.
+#[track_caller]
+fn stays_in_a_target(describe: impl Fn(&House) -> Run + Sync) {
+    let expected = baseline(&describe);
+    harness::house("size=8m", |house| {
+        fill_shm(std::path::Path::new("/dev/shm/ballast"), 8 * MIB);
+        let little = house.tmpfs("little", "size=4m");
+        let run =
+            describe(house).env("SHMGUARD_REDIRECT", format!("{}:{}", little.display(), house.target().display()));
+        let outcome = run.output().well();
+        assert_eq!(without_kinds(&outcome.stdout), without_kinds(&expected.stdout), "{outcome}");
+        assert!(!outcome.said().is_empty(), "nobody was told that this cannot be saved; {outcome}");
+    });
+}
+
 fn without_kinds(stdout: &str) -> String {
     stdout.lines().filter(|line| !line.starts_with("name: ")).map(|line| format!("{line}\n")).collect()
 }
@@ -77,6 +92,21 @@ fn a_spawned_program_that_inherits_it_before_sizing_keeps_it_in_place() {
 fn an_attacher_that_came_before_the_sizing_sees_what_comes() {
     for way in 0..3 {
         stays(|house| house.program("early_attach").number(way).number(SEGMENT));
+    }
+}
+
+#[test]
+fn what_is_shared_in_a_target_too_small_stays_there() {
+    for way in 0..3 {
+        stays_in_a_target(|house| house.program("early_attach").number(way).number(SEGMENT));
+    }
+    for way in 0..5 {
+        stays_in_a_target(|house| house.program("dup_before").number(way).number(SEGMENT));
+    }
+    stays_in_a_target(|house| house.program("mapped_before").number(SEGMENT));
+    stays_in_a_target(|house| house.program("fork_before").arg("fork").number(SEGMENT));
+    for lock in ["ofd", "posix", "flock"] {
+        stays_in_a_target(|house| house.program("locked").arg(lock).number(SEGMENT));
     }
 }
 

@@ -3,11 +3,11 @@
 //! All that is slow comes first (the file in the target, its reservation). Then, under a write lease that shows nobody else
 //! has the file open: a link under a temporary name, `renameat2(RENAME_EXCHANGE)` with the segment's name, a check that what
 //! came out is our inode and that nobody knocked meanwhile, `dup3` over the program's descriptor, and the temporary name
-//! goes. Anything else: exchanged back, nothing has happened. (A lease given back before the rename lost 329 of 752 early
+//! goes. Anything else: exchanged back, nothing has happened; until then who opens the new file has to wait. (A lease given back before the rename lost 329 of 752 early
 //! attachers; under the lease 0 of 502.)
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, RenameFlags};
 use rustix::io::{self, Errno};
@@ -115,7 +115,8 @@ pub struct Subject<'a> {
     pub attaches_late: bool,
     /// Asked at the last moment: has a child been forked since the segment was created?
     pub forked: &'a dyn Fn() -> bool,
-    /// Is the file in the guard (then the lease speaks the truth)? False for a move from one target to another.
+    /// Does a lease on the file tell whether somebody else has it open? True in the guard, and in a target on a tmpfs or on a
+    /// disk's own file system; false on overlayfs.
     pub lease_speaks: bool,
 }
 
@@ -127,27 +128,45 @@ pub struct Replacement<'a> {
     pub path: &'a CStr,
     /// The temporary name for the link, in the segment's directory.
     pub temporary: &'a [u8],
+    /// Removes the file: called when the segment stays where it is.
+    pub discard: &'a dyn Fn(),
 }
 
 /// Puts `replacement` in the place of `subject`.
 ///
 /// After `Ok` the program's descriptor is the new file (close-on-exec, offset and status flags as before) and the name is a
-/// link to it. After an error nothing has changed.
+/// link to it. After an error nothing has changed, and the new file has been removed by [`Replacement::discard`].
 ///
 /// # Errors
 /// [`Stay`] says why the segment stays.
 pub fn exchange(subject: &Subject<'_>, replacement: &Replacement<'_>) -> Result<(), Stay> {
-    if !subject.lease_speaks {
-        return if subject.attaches_late { swap(subject, replacement, &|| true) } else { Err(Stay::NoLease) };
-    }
-    match lease::with_lease(subject.fd, |lease| swap(subject, replacement, &|| lease.is_unbroken())) {
+    let unleased = || if subject.attaches_late { swap(subject, replacement, &|| true) } else { Err(Stay::NoLease) };
+    let leased = if subject.lease_speaks {
+        lease::with_lease(subject.fd, |lease| {
+            // While it is not certain that the exchange will stand, who comes through the link has to wait: after one that
+            // was undone he would be left with a file that is gone. With the library he then opens again.
+            lease.while_others_wait(replacement.file.as_fd(), || {
+                let result = swap(subject, replacement, &|| lease.is_unbroken());
+                if result.is_err() {
+                    (replacement.discard)();
+                }
+                result
+            })
+        })
+    } else {
+        Err(Denied::Unsupported)
+    };
+    match leased {
         Ok(result) => result,
-        Err(Denied::Shared) => Err(Stay::Shared),
-        Err(Denied::Unsupported) if subject.attaches_late => swap(subject, replacement, &|| true),
-        Err(Denied::Unsupported) => Err(Stay::NoLease),
+        Err(Denied::Unsupported) => unleased().inspect_err(|_| (replacement.discard)()),
+        Err(Denied::Shared) => {
+            (replacement.discard)();
+            Err(Stay::Shared)
+        }
     }
 }
 
+/// The exchange itself; `alone` says whether nobody has knocked until now.
 fn swap(subject: &Subject<'_>, replacement: &Replacement<'_>, alone: &dyn Fn() -> bool) -> Result<(), Stay> {
     let now = fs::fstat(subject.fd).map_err(|_| Stay::Renamed)?;
     if Identity::of(&now) != subject.identity {
@@ -164,48 +183,50 @@ fn swap(subject: &Subject<'_>, replacement: &Replacement<'_>, alone: &dyn Fn() -
         None if !alone() => Err(Stay::Shared),
         None => put_behind(subject.fd, replacement.file),
         Some(_) if now.st_nlink != 1 => Err(Stay::Renamed),
-        Some((directory, name, expected)) => {
-            let temporary = replacement.temporary;
-            fs::symlinkat(replacement.path, directory, temporary).map_err(|_| Stay::NoExchange)?;
-            // Attachers follow a link only to a file of the same owner.
-            if now.st_uid != rustix::process::geteuid().as_raw() {
-                let owner = Some(fs::Uid::from_raw(now.st_uid));
-                if fs::chownat(directory, temporary, owner, None, AtFlags::SYMLINK_NOFOLLOW).is_err() {
-                    let _ = fs::unlinkat(directory, temporary, AtFlags::empty());
-                    return Err(Stay::Owner);
-                }
-            }
-            let undo_link = || {
-                let _ = fs::unlinkat(directory, temporary, AtFlags::empty());
-            };
-            let swap_names = || fs::renameat_with(directory, temporary, directory, name, RenameFlags::EXCHANGE);
-            match swap_names() {
-                Ok(()) => {}
-                Err(Errno::NOENT) => {
-                    undo_link();
-                    return Err(Stay::Renamed);
-                }
-                Err(_) => {
-                    undo_link();
-                    return Err(Stay::NoExchange);
-                }
-            }
-            let came_out = identity_at(directory, temporary) == Some(expected);
-            let result = if !came_out {
-                Err(Stay::Renamed)
-            } else if !alone() {
-                Err(Stay::Shared)
-            } else {
-                put_behind(subject.fd, replacement.file)
-            };
-            if result.is_err() && swap_names().is_err() {
-                // Our link stands in another's place and cannot be taken back by exchange: give the name back its file.
-                let _ = fs::renameat(directory, temporary, directory, name);
-            }
+        Some(place) => swap_names(subject.fd, now.st_uid, place, replacement, alone),
+    }
+}
+
+/// Exchanges the name (directory, name, inode that stands there) of a segment of owner `uid` for a link to the replacement.
+fn swap_names(
+    fd: BorrowedFd<'_>,
+    uid: u32,
+    (directory, name, expected): (BorrowedFd<'_>, &[u8], Identity),
+    replacement: &Replacement<'_>,
+    alone: &dyn Fn() -> bool,
+) -> Result<(), Stay> {
+    let temporary = replacement.temporary;
+    fs::symlinkat(replacement.path, directory, temporary).map_err(|_| Stay::NoExchange)?;
+    let undo_link = || {
+        let _ = fs::unlinkat(directory, temporary, AtFlags::empty());
+    };
+    // Attachers follow a link only to a file of the same owner.
+    if uid != rustix::process::geteuid().as_raw() {
+        let owner = Some(fs::Uid::from_raw(uid));
+        if fs::chownat(directory, temporary, owner, None, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             undo_link();
-            result
+            return Err(Stay::Owner);
         }
     }
+    let exchange_them = || fs::renameat_with(directory, temporary, directory, name, RenameFlags::EXCHANGE);
+    if let Err(error) = exchange_them() {
+        undo_link();
+        return Err(if error == Errno::NOENT { Stay::Renamed } else { Stay::NoExchange });
+    }
+    let came_out = identity_at(directory, temporary) == Some(expected);
+    let result = if !came_out {
+        Err(Stay::Renamed)
+    } else if !alone() {
+        Err(Stay::Shared)
+    } else {
+        put_behind(fd, replacement.file)
+    };
+    if result.is_err() && exchange_them().is_err() {
+        // Our link stands in another's place and cannot be taken back by exchange: give the name back its file.
+        let _ = fs::renameat(directory, temporary, directory, name);
+    }
+    undo_link();
+    result
 }
 
 /// dup3 over the program's descriptor, with its close-on-exec flag.

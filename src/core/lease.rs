@@ -3,8 +3,8 @@
 //! `fcntl(F_SETLEASE, F_WRLCK)` is refused with EAGAIN while the inode is open elsewhere, also where that opening lives on
 //! only in a mapping. It has teeth: whoever opens the file meanwhile makes the kernel send SIGIO, whose default ends the
 //! process; so SIGIO goes to this thread alone and is blocked and drained here. All signals are blocked, so that no handler
-//! can fork or size a segment in the middle. Held for microseconds, never over a reservation, never asked of a file in a
-//! target (overlayfs grants it although the file is mapped).
+//! can fork or size a segment in the middle. Held for microseconds, never over a reservation, never asked of a file on
+//! overlayfs (which grants it although the file is mapped).
 
 use std::os::fd::BorrowedFd;
 
@@ -30,6 +30,20 @@ impl Lease<'_> {
     /// Nobody has tried to open the file since the lease was taken.
     pub fn is_unbroken(&self) -> bool {
         raw::lease(self.fd) == Ok(libc::F_WRLCK)
+    }
+
+    /// Runs `work` while whoever opens `file` by another descriptor has to wait; they go on when it has ended, and O_NONBLOCK gets
+    /// EWOULDBLOCK. Where the file system gives no lease `work` runs all the same, and nobody waits.
+    ///
+    /// Only under a lease, where the signals are blocked: SIGIO of this one comes to this thread as well.
+    pub fn while_others_wait<R>(&self, file: BorrowedFd<'_>, work: impl FnOnce() -> R) -> R {
+        let taken = raw::set_signal_owner(file, raw::gettid()).and_then(|()| raw::set_lease(file, libc::F_WRLCK));
+        let done = work();
+        if taken.is_ok() {
+            let _ = raw::set_lease(file, libc::F_UNLCK);
+        }
+        let _ = raw::set_signal_owner(file, 0);
+        done
     }
 }
 
@@ -66,6 +80,25 @@ pub fn with_lease<R>(fd: BorrowedFd<'_>, work: impl FnOnce(&Lease<'_>) -> R) -> 
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn an_opener_waits_at_the_second_file_and_the_first_lease_stays() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory on a tmpfs");
+        let make = |name: &str| std::fs::File::create(directory.path().join(name)).expect("create");
+        let (first, second) = (make("first"), make("second"));
+        let open = || {
+            use std::os::unix::fs::OpenOptionsExt;
+            let nonblock = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).to_owned();
+            nonblock.open(directory.path().join("second"))
+        };
+        let unbroken = with_lease(first.as_fd(), |lease| {
+            let kind = lease.while_others_wait(second.as_fd(), || open().map_err(|error| error.kind()).err());
+            assert_eq!(kind, Some(std::io::ErrorKind::WouldBlock));
+            lease.is_unbroken()
+        });
+        assert_eq!(unbroken, Ok(true));
+        open().expect("the gate is open again");
+    }
 
     #[test]
     fn tells_whether_the_file_is_open_elsewhere() {

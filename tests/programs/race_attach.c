@@ -1,8 +1,10 @@
 /* As Boost attaches: a process opens the name as soon as it is there and spins while the size is 0, again and again, while
  * a creator sizes. Whatever the order, both see one object, and nobody dies. Each creator is a process of its own: after one
  * segment that did not fit, a process's next ones are links from their creation, and there would be nothing to race with.
- * race_attach shm_open|open|nonblock BYTES ROUNDS */
+ * race_attach shm_open|open|nonblock BYTES ROUNDS [PAUSE]
+ * PAUSE, microseconds between two looks for the name: who looks all the time always comes before the sizing. */
 #include "check.h"
+#include <sched.h>
 
 static struct turns turns;
 
@@ -11,15 +13,21 @@ static int attach_fd(const char *how, const char *path) {
                                     : open(path, O_RDWR | (!strcmp(how, "open") ? 0 : O_NONBLOCK));
 }
 
-static void attacher(const char *how, size_t n, int rounds) {
+static void attacher(const char *how, size_t n, int rounds, int pause) {
     for (int i = 0; i < rounds; i++) {
         char path[40];
-        int fd;
+        int fd, turns_spun = 0;
         sprintf(path, "/dev/shm/race%d", i);
-        while ((fd = attach_fd(how, path)) < 0)
+        while ((fd = attach_fd(how, path)) < 0) {
             CHECK(errno == ENOENT);
+            if (pause)
+                usleep(pause);
+            else if (turns_spun++ % 64 == 63)
+                sched_yield();
+        }
         while (size_of(fd) == 0)
-            ;
+            if (turns_spun++ % 64 == 63)
+                sched_yield(); /* on busy processors the creator would wait for whole time slices */
         CHECK(size_of(fd) == n);
         uint64_t *p = map(fd, n);
         p[1] = 1000 + i; /* the attacher's word */
@@ -49,7 +57,7 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     if (child == 0) {
         CHECK(close(turns.to_parent[0]) == 0 && close(turns.to_child[1]) == 0);
-        attacher(argv[1], n, rounds);
+        attacher(argv[1], n, rounds, argc > 4 ? atoi(argv[4]) : 0);
         _exit(0);
     }
     CHECK(close(turns.to_parent[1]) == 0 && close(turns.to_child[0]) == 0); /* who waits for a dead one sees the end */

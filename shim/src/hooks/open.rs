@@ -16,8 +16,31 @@ use super::path;
 use crate::next::{self, Next};
 use crate::{errno, life};
 
-/// How often an attacher opens again because the file was exchanged under its hands. Once is enough in practice.
-pub const MOST_TRIES: u32 = 100;
+/// How often an attacher opens again: because the file was exchanged under its hands (once is enough in practice), or because its
+/// creator is in the middle of the exchange (which takes microseconds, or as long as the creator is without a processor).
+pub struct Patience(u32);
+
+impl Patience {
+    /// As long as all waits together are about 1.5 s.
+    const MOST_TRIES: u32 = 200;
+
+    /// Nothing tried yet.
+    pub fn new() -> Patience {
+        Patience(0)
+    }
+
+    /// May it be tried again?
+    pub fn again(&mut self) -> bool {
+        self.0 += 1;
+        self.0 <= Patience::MOST_TRIES
+    }
+
+    /// As [`Patience::again`], after a wait of 0.1 ms at first and at most 10 ms.
+    fn wait(&mut self) -> bool {
+        let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 100_000 * i64::from(self.0.clamp(1, 100)) });
+        self.again()
+    }
+}
 
 /// Which real function stands behind a hook of this family.
 #[derive(Clone, Copy)]
@@ -169,20 +192,17 @@ unsafe fn open_guarded(engine: &'static Engine, call: Call<'_>) -> c_int {
 /// The program's own arguments.
 unsafe fn attach(engine: &'static Engine, call: Call<'_>) -> c_int {
     let before = errno::get();
-    let mut tries = 0;
+    let mut patience = Patience::new();
     loop {
         // SAFETY: the program's own call; nothing with a Drop is alive.
         let fd = unsafe { call.real.call(call.pointer, call.flags, call.mode) };
         if fd < 0 {
-            match followed(engine, call.guard, call.name, call.flags, before) {
-                None if tries < MOST_TRIES => tries += 1,
-                None => return -1,
+            match followed(engine, call.guard, call.name, call.flags, before, &mut patience) {
+                None => continue,
                 Some(fd) => return fd,
             }
-            continue;
         }
-        tries += 1;
-        if tries > MOST_TRIES || !life::shielded(false, || engine.opened(call.guard, fd)) {
+        if !life::shielded(false, || engine.opened(call.guard, fd)) || !patience.again() {
             return fd;
         }
         close(fd);
@@ -190,19 +210,27 @@ unsafe fn attach(engine: &'static Engine, call: Call<'_>) -> c_int {
 }
 
 /// After a failed open of a name in a guard: the target's descriptor if the name is a link of ours, else -1 with the errno of
-/// the failure. `None`: the name has changed meanwhile and is to be opened again.
+/// the failure. `None`: the name has changed meanwhile, or was being exchanged, and is to be opened again.
 pub fn followed(
     engine: &'static Engine,
     guard: usize,
     name: &[u8],
     flags: c_int,
     errno_before: c_int,
+    patience: &mut Patience,
 ) -> Option<c_int> {
     let failure = errno::get();
+    let at_last = |again: bool| {
+        errno::set(failure);
+        if again {
+            None
+        } else {
+            Some(-1)
+        }
+    };
     if failure == libc::EAGAIN && flags & libc::O_NONBLOCK != 0 {
         // Its creator holds a lease on it at this moment (EWOULDBLOCK of open(2)), which no program expects of shared memory.
-        let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 100_000 });
-        return None;
+        return at_last(patience.wait());
     }
     if failure != libc::ELOOP && failure != libc::EACCES {
         return Some(-1);
@@ -222,10 +250,8 @@ pub fn followed(
             errno::set(failure);
             Some(-1)
         }
-        Followed::Again => {
-            errno::set(failure);
-            None
-        }
+        Followed::Again => at_last(patience.again()),
+        Followed::Wait => at_last(patience.wait()),
     }
 }
 

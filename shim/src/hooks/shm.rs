@@ -13,7 +13,7 @@ use shmguard_core::quiet::Undisturbed;
 use shmguard_core::segment::Origin;
 use shmguard_core::syscall6;
 
-use super::open::{close, failed, followed, MOST_TRIES};
+use super::open::{close, failed, followed, Patience};
 use super::path;
 use crate::{errno, life, next};
 
@@ -139,21 +139,18 @@ impl Call<'_> {
     /// As for [`Call::plain`].
     unsafe fn attach(&self, engine: &'static Engine, guard: usize) -> c_int {
         let before = errno::get();
-        let mut tries = 0;
+        let mut patience = Patience::new();
         loop {
             // SAFETY: the caller's.
             let fd = unsafe { self.plain(self.flags) };
             if fd < 0 {
-                match followed(engine, guard, self.path.name(), self.flags | added_flags() & !libc::O_NOFOLLOW, before)
-                {
-                    None if tries < MOST_TRIES => tries += 1,
-                    None => return -1,
+                let flags = self.flags | added_flags() & !libc::O_NOFOLLOW;
+                match followed(engine, guard, self.path.name(), flags, before, &mut patience) {
+                    None => continue,
                     Some(fd) => return fd,
                 }
-                continue;
             }
-            tries += 1;
-            if tries > MOST_TRIES || !life::shielded(false, || engine.opened(guard, fd)) {
+            if !life::shielded(false, || engine.opened(guard, fd)) || !patience.again() {
                 return fd;
             }
             close(fd);

@@ -18,6 +18,8 @@ pub enum Followed {
     Done(Result<RawFd, Errno>),
     /// The name has changed meanwhile: it is to be opened again.
     Again,
+    /// Its creator is exchanging it at this moment: it is to be opened again a little later.
+    Wait,
 }
 
 /// A name in a guard that is about to go: the target that goes with it, if it is the last name of a link of ours.
@@ -67,6 +69,10 @@ impl Engine {
             if now.is_none_or(|now| now.name != link.name) {
                 return Followed::Again;
             }
+        }
+        if matches!(opened, Err(Errno::AGAIN)) {
+            // The creator's lease on the new file (crate::exchange), which our O_NONBLOCK did not wait for.
+            return Followed::Wait;
         }
         drop(guard_now);
         let cloexec = flags.contains(OFlags::CLOEXEC);

@@ -17,7 +17,7 @@ use crate::link;
 use crate::names::{self, Kind};
 use crate::policy::{self, Cause, Situation};
 use crate::segment::{wait_for, Held, Identity, Place};
-use crate::target::{Creator, Directory, Label, TargetName, Unusable};
+use crate::target::{Creator, Directory, Label, Medium, TargetName, Unusable};
 
 impl Engine {
     pub(super) fn creator(&self) -> Creator {
@@ -29,7 +29,7 @@ impl Engine {
     pub(super) fn refuses(&self, directory: &Directory, index: usize, kind: Kind, need: u64, guard: &Guard) -> bool {
         let from_exec_to_noexec = directory.space.noexec && !guard.space.noexec;
         let no_inode = directory.space.inodes.is_some() && directory.space.inodes_free == 0;
-        let memory = if directory.medium == crate::target::Medium::Ram { self.memory_bound() } else { None };
+        let memory = if directory.medium == Medium::Ram { self.memory_bound() } else { None };
         from_exec_to_noexec
             || no_inode
             || !policy::suits(directory.medium, kind, need, memory)
@@ -103,11 +103,11 @@ impl Engine {
             let Some(path) = directory.path_of(&name) else { continue };
             let old = (!from_guard).then_some(segment.target_name.clone());
             let forks = segment.forks;
-            let moved = self.put(segment.name.as_slice(), sizing, guard, &file, &path, old.as_ref(), kind, forks);
-            if let Err(stay) = moved {
-                directory.remove(&name);
-                return Err(Failure::Stays(stay));
-            }
+            let lease = self.lease_speaks_in(segment.place, guard);
+            let discard = || directory.remove(&name);
+            let new = New { file: &file, path: &path, discard: &discard };
+            self.put(segment.name.as_slice(), sizing, guard, &new, old.as_ref(), lease, kind, forks)
+                .map_err(Failure::Stays)?;
             if sizing.stat.st_nlink == 0 {
                 directory.remove(&name);
             }
@@ -214,9 +214,9 @@ impl Engine {
         name: &[u8],
         sizing: &Sizing<'_>,
         guard: &Guard,
-        file: &OwnedFd,
-        path: &CString,
+        new: &New<'_>,
         old_target: Option<&TargetName>,
+        lease_in_target: bool,
         kind: Kind,
         forks: u32,
     ) -> Result<(), Stay> {
@@ -231,7 +231,8 @@ impl Engine {
             Some(old) => link::read(guard.fd(), name, &self.config.targets)
                 .filter(|link| link.name == *old)
                 .and_then(|_| descriptor::identity_at(guard.fd(), name))
-                .ok_or(Stay::Renamed)?,
+                .ok_or(Stay::Renamed)
+                .inspect_err(|_| (new.discard)())?,
         };
         let subject = Subject {
             fd: sizing.fd,
@@ -241,11 +242,24 @@ impl Engine {
             name: (!nameless).then_some((guard.fd(), name, expected)),
             attaches_late: nameless || kind == Kind::LateAttach,
             forked: &|| self.has_forked_since(forks),
-            lease_speaks: old_target.is_none(),
+            lease_speaks: old_target.is_none() || lease_in_target,
         };
         // Fork waits for this lock; so no child is born with the old file between the check and the exchange.
-        let Some(_exchanging) = wait_for(&self.exchanging) else { return Err(Stay::Forked) };
-        exchange(&subject, &Replacement { file, path, temporary: temporary.bytes() })
+        let Some(_exchanging) = wait_for(&self.exchanging) else {
+            (new.discard)();
+            return Err(Stay::Forked);
+        };
+        let New { file, path, discard } = *new;
+        exchange(&subject, &Replacement { file, path, temporary: temporary.bytes(), discard })
+    }
+
+    /// Does a lease on a file of this target tell whether it is open elsewhere? On a tmpfs and on a disk's own file system it
+    /// does; on overlayfs not (it is granted although the file is mapped), and of others nothing is known.
+    fn lease_speaks_in(&self, place: Place, guard: &Guard) -> bool {
+        let Place::Target(index) = place else { return false };
+        let spec = self.config.targets.get(index as usize);
+        let directory = spec.and_then(|spec| Directory::open(&spec.path, guard.identity).ok());
+        directory.is_some_and(|directory| matches!(directory.medium, Medium::Ram | Medium::Disk))
     }
 
     /// Removes the file that a segment had in the target which it leaves.
@@ -310,6 +324,13 @@ impl Engine {
             }
         }
     }
+}
+
+/// The file that is to take a segment's place, its path, and what removes it.
+struct New<'a> {
+    file: &'a OwnedFd,
+    path: &'a CString,
+    discard: &'a dyn Fn(),
 }
 
 /// Why a target did not take the segment.
