@@ -63,10 +63,10 @@ impl Display for Full<'_> {
         let Full(guard, bytes) = self;
         write!(f, "{} ", path(guard.path))?;
         let has_room = guard.capacity.is_none_or(|capacity| guard.fill.saturating_add(*bytes) <= capacity);
-        // It was judged to fit, and then there was not enough left to reserve it.
+        // It was judged to fit and then found too little to reserve, or it was made in a target because larger ones come.
         let was_taken = guard.capacity.is_some() && guard.fill.saturating_add(*bytes) <= guard.budget;
         match has_room {
-            _ if was_taken => write!(f, "is too small ({guard} in use, others are taking the rest)"),
+            _ if was_taken => write!(f, "is too small ({guard} in use, the rest is needed for others)"),
             true if guard.is_budgeted() => {
                 write!(f, "would exceed its budget of {} ({guard} in use)", Human(guard.budget))
             }
@@ -278,7 +278,7 @@ mod tests {
             (
                 50,
                 60,
-                "is too small (0 B of 64.0 MiB in use, others are taking the rest): ",
+                "is too small (0 B of 64.0 MiB in use, the rest is needed for others): ",
                 " --shm-size=65m (docker) would",
             ),
             (62, 60, "is too small (0 B of 64.0 MiB in use, budget 60.0 MiB): ", " --shm-size=67m (docker) would"),
