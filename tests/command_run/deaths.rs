@@ -162,8 +162,10 @@ fn a_kill_by_the_memory_cgroup_is_explained() {
     house("size=512m", |house| {
         let cgroup = Cgroup::new(64 * MIB);
         let hold = path("hold");
-        // The command itself is in the cgroup, as in a container.
-        let run = crate::command(house, &["--mode", "off", "--", &hold, "/eats", &(300 * MIB).to_string(), "600", "1"]);
+        // The command itself is in the cgroup, as in a container. The segment has no name, so that the kill frees its memory: else
+        // the kernel would go on and kill the command, whose next page does not fit either.
+        let bytes = (300 * MIB).to_string();
+        let run = crate::command(house, &["--mode", "off", "--", &hold, "/eats", &bytes, "600", "1", "nameless"]);
         let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", cgroup.0.display());
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &join, "sh"]).arg(run.get_program()).args(run.get_args()).env_clear().current_dir("/");
@@ -171,7 +173,6 @@ fn a_kill_by_the_memory_cgroup_is_explained() {
             shell.env(name, value.unwrap_or_default());
         }
         let output = shell.stdin(std::process::Stdio::null()).output().expect("the command runs");
-        let _ = fs::remove_file("/dev/shm/eats");
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(128 + 9), "{text}");
         let line = text.lines().find(|line| line.contains("died of SIGKILL")).unwrap_or_else(|| panic!("{text}"));
