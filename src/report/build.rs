@@ -6,7 +6,7 @@ use shmguard_core::ledger::Process;
 use shmguard_core::policy::suggested_capacity;
 
 use super::lives::Lives;
-use super::log::{Event, Sample, Size, What, Who};
+use super::log::{Event, Own, Sample, Size, What, Who};
 use super::summary::{Large, Point, Program, Summary, Target, Timeline, Warning};
 
 /// Large segments that are named in a summary.
@@ -40,6 +40,8 @@ pub struct Builder {
     /// Sizings that did not fit and stayed, or were refused.
     pub overflows: Vec<Overflow>,
     commands: HashMap<i64, String>,
+    /// In a partial log: processes that ended by themselves, when, and what they had sized.
+    pub ended: Vec<(Who, f64, Own)>,
     /// Bytes that were wanted at once and never had, where something died of it: the suggestion counts them.
     pub wanted: u64,
 }
@@ -107,9 +109,12 @@ impl Builder {
                 }
             }
             What::Child { pid, signal } => self.children.push((self.since(event.t), *pid, *signal)),
-            What::Exit { tmpfs, redirected, demand } => {
+            What::Exit { tmpfs, redirected, demand, own } => {
                 let at = self.since(event.t);
                 self.peak(*tmpfs, *redirected, *demand, at);
+                if let Some(own) = own.as_ref().filter(|_| self.partial) {
+                    self.ended.push((event.who.clone(), at, Own::clone(own)));
+                }
             }
             What::Without { program, reason } => {
                 let without = super::summary::Without { program: program.clone(), reason: reason.clone() };
@@ -277,6 +282,12 @@ impl Builder {
         program.processes = program.processes.saturating_add(processes);
         program.segments = program.segments.saturating_add(segments);
         program.bytes = program.bytes.saturating_add(bytes);
+    }
+
+    /// A program's segments took at least so much at one moment.
+    pub fn program_peak(&mut self, command: &str, bytes: u64) {
+        let program = self.programs.entry(command.to_owned()).or_default();
+        program.peak_bytes = program.peak_bytes.max(bytes);
     }
 
     /// Deaths as parents learnt of them, for a report without a run.

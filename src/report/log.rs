@@ -47,6 +47,8 @@ struct Line {
     target5: Option<String>,
     target6: Option<String>,
     target7: Option<String>,
+    created: u64,
+    largest: Option<u64>,
     tmpfs_peak: u64,
     redirected_peak: u64,
     demand_peak: u64,
@@ -130,6 +132,8 @@ pub enum What {
         redirected: u64,
         /// Peaks that it saw.
         demand: u64,
+        /// What it sized; absent in logs of versions that did not tell.
+        own: Option<Box<Own>>,
     },
     /// `shmguard run` started a program.
     Run {
@@ -179,6 +183,19 @@ pub struct Size {
     pub demand: u64,
     /// Why it could not be moved.
     pub why: Box<str>,
+}
+
+/// What a process that ended had sized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Segments created.
+    pub created: u64,
+    /// Bytes of all that it sized.
+    pub bytes: u64,
+    /// The largest of them.
+    pub largest: u64,
+    /// Its name.
+    pub name: Box<str>,
 }
 
 /// Everything at one moment.
@@ -328,7 +345,14 @@ impl Line {
             "unlink" => What::Unlink { name: self.seg.into() },
             "warn" => What::Warn { kind: self.what.into(), text: self.text.into() },
             "child" => What::Child { pid: self.child, signal: self.signal },
-            "exit" => What::Exit { tmpfs: self.tmpfs_peak, redirected: self.redirected_peak, demand: self.demand_peak },
+            "exit" => What::Exit {
+                tmpfs: self.tmpfs_peak,
+                redirected: self.redirected_peak,
+                demand: self.demand_peak,
+                own: self.largest.map(|largest| {
+                    Box::new(Own { created: self.created, bytes: self.bytes, largest, name: self.seg.into() })
+                }),
+            },
             "run" => What::Run { command: self.command },
             "sample" => What::Sample(Box::new(Sample {
                 used: self.used,

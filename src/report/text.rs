@@ -174,7 +174,7 @@ pub fn segments(summary: &Summary) -> String {
             line.push_str(&format!(", {number} {word}"));
         }
     }
-    let large = summary.largest.iter().take(2).map(|large| {
+    let large = summary.largest.iter().filter(|large| large.bytes > 0).take(2).map(|large| {
         let name = if large.name.is_empty() { "a nameless one" } else { &large.name };
         let command = if large.command.is_empty() { "?" } else { &large.command };
         format!("{name} {} of {command}[{}]", Human(large.bytes), large.pid)

@@ -1,11 +1,13 @@
 //! Processes of the ledger as last seen, so that what they knew outlives them; bounded, for a run may last for weeks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use shmguard_core::ledger::{Process, SegmentRecord};
 
 /// Records kept in full; what is older and gone is only added up.
 const MOST: usize = 512;
+/// Of those that are only added up, so many are known by their numbers.
+const MOST_ADDED: usize = 100_000;
 
 /// Sums over processes with the same command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct Sums {
 pub struct Books {
     records: HashMap<(u64, u64), Entry>,
     ended: HashMap<String, Sums>,
+    /// Processes that are only added up.
+    added: HashSet<(u64, u64)>,
     look: u64,
 }
 
@@ -53,13 +57,24 @@ impl Books {
         looks.sort_unstable();
         // Half of the room, but never what this look has found.
         let oldest = looks.get(looks.len() - MOST / 2).copied().unwrap_or(0).min(self.look);
-        let ended = &mut self.ended;
-        self.records.retain(|_, entry| {
+        let (ended, added) = (&mut self.ended, &mut self.added);
+        self.records.retain(|key, entry| {
             if entry.look < oldest {
                 add(ended, entry);
+                if added.len() < MOST_ADDED {
+                    added.insert(*key);
+                }
             }
             entry.look >= oldest
         });
+    }
+
+    /// What a process said at its end: its last numbers. False where it was never seen.
+    pub fn end(&mut self, pid: u64, start: u64, created: u64, bytes: u64) -> bool {
+        let Some(entry) = self.records.get_mut(&(pid, start)) else { return self.added.contains(&(pid, start)) };
+        entry.process.created = entry.process.created.max(created);
+        entry.process.bytes_created = entry.process.bytes_created.max(bytes);
+        true
     }
 
     /// The record of a process id: the latest.

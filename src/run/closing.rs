@@ -11,7 +11,7 @@ use super::{explain, Setting};
 use crate::now::{self, Now, Place, Whose};
 use crate::report::build::Builder;
 use crate::report::log::{self, Event, What, Who};
-use crate::report::summary::{Memory, Summary};
+use crate::report::summary::{Large, Memory, Peak, Summary};
 use crate::report::text::count;
 
 /// Lines that a summary has at most.
@@ -60,7 +60,7 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
         builder.totals(&totals(&watch, now), &paths);
     }
     if !setting.whole_log {
-        add_programs(&mut builder, &watch);
+        add_programs(&mut builder, &mut watch);
     }
     let seen = watch.books.sums().values().map(|sum| sum.created).sum();
     let summary = &mut builder.summary;
@@ -114,7 +114,23 @@ fn totals(watch: &Watch, now: &Now) -> Process {
 }
 
 /// Programs as the ledger had them, where there is no log.
-fn add_programs(builder: &mut Builder, watch: &Watch) {
+fn add_programs(builder: &mut Builder, watch: &mut Watch) {
+    // Many a process is too short for a look; at its end it says what it had.
+    for (who, at_s, own) in std::mem::take(&mut builder.ended) {
+        if !watch.books.end(who.pid as u64, who.start, own.created, own.bytes) {
+            builder.add_program(&who.command, 1, own.created, own.bytes);
+        }
+        // A look may have come while the segment was being filled.
+        builder.program_peak(&who.command, own.largest);
+        builder.large(Large {
+            name: own.name.into(),
+            bytes: own.largest,
+            pid: who.pid,
+            command: who.command.to_string(),
+            place: "guard".to_owned(),
+            at_s,
+        });
+    }
     for (command, sums) in watch.books.sums() {
         builder.add_program(&command, sums.processes, sums.created, sums.bytes);
     }
@@ -176,14 +192,15 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
             None => "no limit".to_owned(),
         };
         let mut line = format!(
-            "peak demand {}: {} in {} ({size})",
+            "peak demand {}: {}{} in {} ({size})",
             Human(peak.demand_bytes),
+            at_most(peak),
             Human(peak.tmpfs_bytes),
             summary.guard.path
         );
         let targets = crate::report::text::targets(summary);
         if !targets.is_empty() {
-            line.push_str(&format!(", {} redirected to {targets}", Human(peak.redirected_bytes)));
+            line.push_str(&format!(", {}{} redirected to {targets}", at_most(peak), Human(peak.redirected_bytes)));
         }
         lines.push(line);
         lines.push(crate::report::text::segments(summary));
@@ -219,6 +236,16 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
     }
     lines.truncate(MOST_LINES);
     lines.iter().map(|line| format!("shmguard: {}\n", printable(line))).collect()
+}
+
+/// Said before each part where the parts had their peaks at different moments, so that they do not add up.
+fn at_most(peak: &Peak) -> &'static str {
+    let sum = peak.tmpfs_bytes.saturating_add(peak.redirected_bytes);
+    if sum > peak.demand_bytes.saturating_add(peak.demand_bytes / 20) {
+        "at most "
+    } else {
+        ""
+    }
 }
 
 /// The beginning of a text.

@@ -32,6 +32,8 @@ pub struct Evidence {
     pub no_guard: bool,
     /// Most bytes used, and the capacity then.
     pub fullest: u64,
+    /// Most bytes used and promised at one moment.
+    pub wanted: u64,
     /// The guard's capacity.
     pub capacity: Option<u64>,
     /// Fewest bytes free.
@@ -58,6 +60,7 @@ impl Evidence {
             self.fullest = now.space.used;
             self.strangers = now.strangers;
         }
+        self.wanted = self.wanted.max(now.fill);
         self.room(now.space.free, now.space.inodes, now.space.inodes_free);
         let unfilled: Vec<Unfilled> = now
             .segments

@@ -234,10 +234,9 @@ fn was_full(watch: &Watch) -> bool {
 fn wanted(builder: &Builder, watch: &Watch) -> u64 {
     // What a segment still lacked when it was last seen was wanted too, also where it died before it had it.
     let evidence = &watch.evidence;
-    let lacking =
-        evidence.unfilled.iter().map(|segment| segment.promised.saturating_sub(segment.held)).max().unwrap_or(0);
+    let promised = evidence.unfilled.iter().map(|segment| segment.promised).max().unwrap_or(0);
     let overflow = builder.overflows.iter().map(|overflow| overflow.bytes).max().unwrap_or(0);
-    builder.summary.peak.demand_bytes.max(evidence.fullest.saturating_add(lacking)).max(overflow)
+    builder.summary.peak.demand_bytes.max(evidence.wanted).max(promised).max(overflow)
 }
 
 fn remedy(builder: &Builder, watch: &Watch) -> String {

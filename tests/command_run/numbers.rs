@@ -149,3 +149,35 @@ fn memory_shared_by_other_means_is_counted() {
         assert_eq!(report["peak"]["demand_bytes"], 2 * bytes, "{report}");
     });
 }
+
+#[test]
+fn a_program_too_short_for_a_look_has_its_numbers_all_the_same() {
+    house("size=64m", |house| {
+        // Five times: whether a look comes at some moment of it is a matter of chance.
+        for _ in 0..5 {
+            let text = stderr(&run(house, &["--", &path("fate"), "ftruncate", &(30 * MIB).to_string()]));
+            for word in [
+                "1 segment, 0 redirected; largest: fate 30.0 MiB of fate",
+                "by program: fate",
+                "peak demand 30.0 MiB: 30.0",
+            ] {
+                assert!(text.contains(word), "{word}: {text}");
+            }
+            let programs = text.lines().find(|line| line.contains("by program: ")).expect("a line");
+            assert!(programs.ends_with(" 30.0 MiB") && !text.contains(" 0 B of "), "{text}");
+        }
+    });
+}
+
+#[test]
+fn parts_that_had_their_peaks_at_different_moments_are_not_told_as_a_sum() {
+    house("size=64m", |house| {
+        let hold = path("hold");
+        let script =
+            format!("echo | {hold} /first {} 600 1 unlink; echo | {hold} /second {} 600 1 unlink", 100 * MIB, 30 * MIB);
+        let text = stderr(&run(house, &["--", "sh", "-c", &script]));
+        assert!(text.contains("peak demand 100.0 MiB: at most 30.0 MiB in /dev/shm"), "{text}");
+        assert!(text.contains("at most 100.0 MiB redirected to"), "{text}");
+        assert!(text.contains("2 segments, 1 redirected; largest: first 100.0 MiB of hold"), "{text}");
+    });
+}

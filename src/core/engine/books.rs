@@ -27,6 +27,9 @@ pub(super) struct Books {
     pub(super) ledger: Option<Ledger>,
     pub(super) record: Process,
     waiting: Vec<(usize, SegmentRecord)>,
+    /// The largest segment sized, and its name.
+    largest: u64,
+    pub(super) largest_name: arrayvec::ArrayVec<u8, 96>,
     written_ms: u64,
     writes: u32,
     pub(super) others_promised: u64,
@@ -169,6 +172,10 @@ impl Engine {
         if let Some(mut books) = patiently(&self.books) {
             let slot = books.record.next_segment as usize % SEGMENTS;
             books.record.next_segment = books.record.next_segment.wrapping_add(1);
+            if record.promised > books.largest {
+                books.largest = record.promised;
+                books.largest_name = record.name.clone();
+            }
             if books.waiting.len() >= SEGMENTS {
                 books.waiting.clear();
             }

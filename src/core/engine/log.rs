@@ -158,7 +158,10 @@ impl Engine {
                 .number("unsaved", record.unsaved)
                 .number("tmpfs_peak", record.tmpfs_peak)
                 .number("redirected_peak", record.redirected_peak)
-                .number("demand_peak", record.demand_peak);
+                .number("demand_peak", record.demand_peak)
+                .number("bytes", record.bytes_created)
+                .number("largest", record.largest)
+                .bytes("seg", &books.largest_name);
         }
         self.outlet.log(event.finish());
     }
