@@ -23,7 +23,7 @@ pub use bytes::TREND_BYTES;
 
 /// A rise is judged after so long, in milliseconds.
 const SHORTEST_MS: u64 = 8_000;
-/// Where there were earlier rises, twice their length, and at least twice this, in milliseconds: short ones are not measured well.
+/// Where there were earlier rises, three times their length, and at least three times this, in milliseconds: short ones are not measured well.
 const LONGER_MS: u64 = 10_000;
 /// And after so many steps upwards: one large segment has no rate.
 const STEPS: u64 = 4;
@@ -218,7 +218,7 @@ impl Trend {
             let [quarter, half, most] = [watched / 4, watched / 2, watched - watched / 4].map(gained);
             let steady = quarter >= rise / 8 && half >= rise / 3 && half <= rise - rise / 3 && most <= rise - rise / 8;
             let enough = watched >= SHORTEST_MS && now.steps.saturating_sub(point.steps) >= STEPS && rise >= limit / 8;
-            let unheard_of = higher || watched >= longest.max(LONGER_MS).saturating_mul(2);
+            let unheard_of = higher || watched >= longest.max(LONGER_MS).saturating_mul(3);
             (enough && steady && unheard_of).then(|| judge(watched, rise, left)).flatten()
         };
         self.points.iter().filter_map(since).min_by_key(|forecast| forecast.left_ms)
