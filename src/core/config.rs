@@ -30,6 +30,18 @@ pub enum Mode {
     Off,
 }
 
+impl Mode {
+    /// The word of `SHMGUARD_MODE`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Redirect => "redirect",
+            Mode::Observe => "observe",
+            Mode::Refuse => "refuse",
+            Mode::Off => "off",
+        }
+    }
+}
+
 /// A directory that takes what does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetSpec {

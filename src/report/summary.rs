@@ -17,6 +17,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// Seconds since 1970.
     pub started_s: f64,
+    /// SHMGUARD_MODE of the run; empty when it is not known.
+    pub mode: String,
     /// The guarded directory.
     pub guard: Guard,
     /// Highest values.

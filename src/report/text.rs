@@ -166,7 +166,10 @@ pub fn count(number: u64, noun: &str, plural: &str) -> String {
 /// Numbers of segments, and the largest.
 pub fn segments(summary: &Summary) -> String {
     let segments = &summary.segments;
-    let mut line = format!("{}, {} redirected", count(segments.created, "segment", "s"), segments.redirected);
+    let mut line = match summary.mode.as_str() {
+        "off" => "segments are not counted in mode off".to_owned(),
+        _ => format!("{}, {} redirected", count(segments.created, "segment", "s"), segments.redirected),
+    };
     for (number, word) in
         [(segments.refused, "refused"), (segments.unsaved, "could not be helped"), (segments.leaked, "left behind")]
     {
@@ -208,6 +211,15 @@ pub fn advice(summary: &Summary) -> String {
     let size = summary.suggested_shm_size;
     let enough = summary.guard.capacity_bytes.is_none_or(|capacity| capacity >= size);
     let segments = &summary.segments;
+    let failed = summary.signal.is_some() || summary.exit.is_some_and(|status| status != 0);
+    if enough && failed && summary.mode == "off" {
+        return format!(
+            "whether {} was large enough is not known: in mode off only what it held now and then was seen, {} at most; \
+             --mode observe counts what is asked for",
+            summary.guard.path,
+            Human(summary.peak.demand_bytes)
+        );
+    }
     if enough && [segments.redirected, segments.refused, segments.unsaved] == [0; 3] {
         return format!("{} is large enough: {} would do", summary.guard.path, Human(size));
     }

@@ -45,6 +45,7 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
         let target = builder.target(path);
         (target.kind, target.peak_bytes) = (kind.clone(), *peak);
     }
+    builder.summary.mode = watch.config().mode.word().to_owned();
     builder.summary.guard.path =
         watch.config().guards.first().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     builder.summary.guard.capacity_bytes = watch.evidence.capacity;
@@ -180,6 +181,9 @@ pub fn lines(summary: &Summary, report: Option<&Path>) -> String {
             0 => head,
             processes => format!("{head}; {} used shared memory", count(processes, "process", "es")),
         });
+    } else if summary.mode == "off" {
+        // Nobody counted, and no look saw any.
+        lines.push(head);
     } else {
         lines.push(format!("{head}; {} was not used", summary.guard.path));
     }

@@ -69,10 +69,10 @@ pub fn explain(builder: &mut Builder, watch: &Watch, ended: &Ended) {
 }
 
 /// SIGBUS: a page that could not be had, or a file cut short.
-fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
+fn bus(builder: &mut Builder, watch: &Watch, death: &mut Death) -> String {
     let evidence = &watch.evidence;
     let who = format!("{}[{}] died of {}", death.command, death.pid, signals::name(death.signal));
-    let path = &builder.summary.guard.path;
+    let path = builder.summary.guard.path.clone();
     // What it had when last seen; else what lacks pages and nobody has any more.
     let lacking = |of: &dyn Fn(&&Unfilled) -> bool| {
         evidence.unfilled.iter().filter(of).max_by_key(|segment| segment.promised - segment.held)
@@ -115,7 +115,22 @@ fn bus(builder: &Builder, watch: &Watch, death: &mut Death) -> String {
             "{who}. Shared memory does not seem to be the cause ({path} had {free}): a mapped file that was cut short ends so too"
         );
     }
+    // A page could not be had: whatever the looks saw, all of it and this segment were wanted at once.
+    let promised = lacking
+        .map(|segment| segment.promised)
+        .or(recorded.map(|segment| segment.promised))
+        .or(overflow.map(|overflow| overflow.bytes));
+    if let (false, Some(capacity), Some(promised)) = (stale, evidence.capacity, promised) {
+        // One that is larger than everything may have been alone; the other bytes beside a smaller one filled the rest.
+        let others = if promised < capacity { capacity } else { 0 };
+        builder.wanted = builder.wanted.max(promised.saturating_add(others));
+    }
+    let fits = |capacity: u64| evidence.fullest.saturating_add(promised.unwrap_or(0)) <= capacity;
     let fill = match evidence.capacity {
+        // No look came in time: what it saw would contradict.
+        Some(capacity) if !full && !stale && fits(capacity) => {
+            format!("({} large) had no page left, which was over too soon to be seen", Human(capacity))
+        }
         Some(capacity) if full => format!("was full ({} of {} in use)", Human(evidence.fullest), Human(capacity)),
         // Its pages are freed as it dies, before anybody can look.
         Some(capacity) => {
@@ -236,7 +251,7 @@ fn wanted(builder: &Builder, watch: &Watch) -> u64 {
     let evidence = &watch.evidence;
     let promised = evidence.unfilled.iter().map(|segment| segment.promised).max().unwrap_or(0);
     let overflow = builder.overflows.iter().map(|overflow| overflow.bytes).max().unwrap_or(0);
-    builder.summary.peak.demand_bytes.max(evidence.wanted).max(promised).max(overflow)
+    builder.summary.peak.demand_bytes.max(evidence.wanted).max(promised).max(overflow).max(builder.wanted)
 }
 
 fn remedy(builder: &Builder, watch: &Watch) -> String {

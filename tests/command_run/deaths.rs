@@ -38,6 +38,23 @@ fn a_bus_error_is_explained() {
 }
 
 #[test]
+fn what_died_for_lack_of_room_is_never_told_that_there_was_enough() {
+    // A segment that would fit, beside one that is too much, over before a look comes; in mode off nobody else tells.
+    house("size=16m", |house| {
+        for mode in ["off", "observe"] {
+            let script = format!("{} 12582912 12582912; exit 3", path("several"));
+            let output = run(house, &["--mode", mode, "--", "sh", "-c", &script]);
+            let text = stderr(&output);
+            assert_eq!(output.status.code(), Some(3), "{text}");
+            assert!(!text.contains("is large enough") && !text.contains("was not used"), "{mode}: {text}");
+            for name in ["s0", "s1"] {
+                let _ = fs::remove_file(Path::new("/dev/shm").join(name));
+            }
+        }
+    });
+}
+
+#[test]
 fn segments_of_dead_runs_are_named_as_the_cause() {
     house("size=16m", |house| {
         harness::fill_shm(Path::new("/dev/shm/of-a-dead-run"), 12 * MIB);

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use super::size::Sizing;
 use super::tell::SAID_NO_ROOM;
-use super::words::mode_word;
 use super::{patiently, Engine};
 use crate::config::{Mode, TargetSpec};
 use crate::exchange::Stay;
@@ -62,7 +61,7 @@ impl Engine {
                 )),
                 None => then.add(format_args!(
                     "nothing is redirected ({}), so at 100% programs die of SIGBUS",
-                    if self.config.mode == Mode::Redirect { "no target" } else { mode_word(self.config.mode) }
+                    if self.config.mode == Mode::Redirect { "no target" } else { self.config.mode.word() }
                 )),
             },
             Verdict::Redirect(_) => {}

@@ -1,7 +1,6 @@
 //! Events for the log. The buffers are large, so nothing here is inlined into the path of a call.
 
 use super::size::Sizing;
-use super::words::mode_word;
 use super::Engine;
 use crate::event::Event;
 use crate::guard::Guard;
@@ -46,7 +45,7 @@ impl Engine {
         event
             .word("version", env!("CARGO_PKG_VERSION"))
             .bytes("exe", &executable())
-            .word("mode", mode_word(self.config.mode))
+            .word("mode", self.config.mode.word())
             .bytes("guard", self.guard_path(index).to_bytes())
             .maybe("capacity", capacity)
             .maybe("budget", capacity.map(|capacity| self.config.budget_bytes(capacity)))

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 
 use super::size::{Failure, Sizing};
-use super::words::{mode_word, Targets, UnusableWords, Went};
+use super::words::{Targets, UnusableWords, Went};
 use super::Engine;
 use crate::config::{Mode, Source, TORCH};
 use crate::guard::Guard;
@@ -116,7 +116,7 @@ impl Engine {
         message::line(format_args!(
             "version {}, mode {}, guards {} ({shown} in use), targets: {}",
             env!("CARGO_PKG_VERSION"),
-            mode_word(self.config.mode),
+            self.config.mode.word(),
             message::path(self.guard_path(index)),
             Targets { engine: self, guard, need: None }
         ))

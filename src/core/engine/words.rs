@@ -5,22 +5,13 @@ use std::fmt::{self, Display};
 use rustix::io::Errno;
 
 use super::Engine;
-use crate::config::{Mode, Source};
+use crate::config::Source;
 use crate::guard::Guard;
 use crate::ledger::Totals;
 use crate::message;
 use crate::names::Kind;
 use crate::size::Human;
 use crate::target::{Directory, Medium, Unusable};
-
-pub(super) fn mode_word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Redirect => "redirect",
-        Mode::Observe => "observe",
-        Mode::Refuse => "refuse",
-        Mode::Off => "off",
-    }
-}
 
 /// Why a target cannot be used.
 pub(super) struct UnusableWords(pub(super) Unusable);
