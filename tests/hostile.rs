@@ -125,3 +125,21 @@ fn shells_and_tools_say_the_same_under_the_library() {
 fn nothing_of_the_leases_is_to_be_seen() {
     same_everywhere("quiet_signals");
 }
+
+#[test]
+fn a_program_under_valgrind_has_its_segments() {
+    // valgrind unmaps the vDSO, counts descriptors of its own and delivers signals later.
+    harness::tool("valgrind", &["--version"], "apt-get install valgrind");
+    for tool in ["--tool=memcheck", "--tool=none"] {
+        let words = ["valgrind", "-q", "--error-exitcode=9", tool];
+        let describe =
+            |house: &House| house.program("segment").arg("shm_open").arg("ftruncate").number(12 * MIB).under(&words);
+        let expected = harness::baseline(describe);
+        house("size=8m", |house| {
+            let outcome = describe(house).output().well();
+            assert_eq!(outcome.stdout, expected.stdout, "{tool}: {outcome}");
+            outcome.said_some(&["goes to"]);
+            house.nothing_left();
+        });
+    }
+}

@@ -28,7 +28,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustix::fs::{self, Mode as FileMode, OFlags};
-use rustix::time::{clock_gettime, ClockId};
 
 use crate::config::{Advertise, Config, Mode};
 use crate::guard::{self, Guard};
@@ -436,13 +435,13 @@ fn most_advertised(free: u64) -> u64 {
 
 /// CLOCK_BOOTTIME in milliseconds: the clock of start times in /proc.
 pub fn now_ms() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
+    let now = raw::clock(libc::CLOCK_BOOTTIME);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
 }
 
 /// CLOCK_REALTIME in milliseconds since 1970.
 fn wall_ms() -> u64 {
-    let now = clock_gettime(ClockId::Realtime);
+    let now = raw::clock(libc::CLOCK_REALTIME);
     (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
 }
 
@@ -452,7 +451,7 @@ fn random() -> u64 {
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK) {
         Ok(8) => u64::from_ne_bytes(bytes),
         _ => {
-            let now = clock_gettime(ClockId::Monotonic);
+            let now = raw::clock(libc::CLOCK_MONOTONIC);
             (now.tv_nsec as u64).rotate_left(32) ^ (now.tv_sec as u64) ^ ((raw::gettid() as u64) << 17)
         }
     }

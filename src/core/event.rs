@@ -2,8 +2,6 @@
 
 use std::fmt::Display;
 
-use rustix::time::{clock_gettime, ClockId};
-
 use crate::process::Owner;
 use crate::text::Text;
 
@@ -20,7 +18,7 @@ pub struct Event {
 impl Event {
     /// Begins an event of this kind: time, process and kind are in every line.
     pub fn new(kind: &str, of: &Owner, command: &[u8]) -> Event {
-        let now = clock_gettime(ClockId::Realtime);
+        let now = crate::raw::clock(libc::CLOCK_REALTIME);
         let mut event = Event { text: Text::new(), whole: 0 };
         event.text.add(format_args!("{{\"t\":{}.{:06}", now.tv_sec, now.tv_nsec / 1000));
         event.whole = event.text.bytes().len();

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{self, Access, AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::time::{clock_gettime, ClockId};
 
 use crate::config::TargetSpec;
 use crate::guard::Guard;
@@ -49,7 +48,7 @@ pub struct Found {
 pub fn find(guard: &Guard, targets: &[TargetSpec], me: &Owner, young_seconds: i64) -> Found {
     let mut linked = Vec::new();
     let mut orphans = Vec::new();
-    let now = clock_gettime(ClockId::Realtime).tv_sec;
+    let now = crate::raw::clock(libc::CLOCK_REALTIME).tv_sec;
     let mut budget = MOST_ENTRIES;
     let own = Own { uid: rustix::process::geteuid().as_raw(), now, young_seconds, me };
     if scan(guard.fd(), &mut linked, &mut orphans, &own, &mut budget, 0).is_none() {

@@ -7,6 +7,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -48,6 +49,18 @@ pub unsafe fn syscall6(nr: i64, a: usize, b: usize, c: usize, d: usize, e: usize
         );
     }
     answer
+}
+
+/// The time of a clock (`libc::CLOCK_*`), by a system call.
+///
+/// rustix reads it from the vDSO, which valgrind unmaps without taking it out of the auxiliary vector (the first segment of a
+/// program under valgrind ended in SIGSEGV); libc's function is replaced by libraries that fake the time, and whether a child was
+/// born before a segment is decided by this clock.
+pub fn clock(id: i32) -> Timespec {
+    let mut now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec, which lives here and has the kernel's layout.
+    let _ = unsafe { syscall6(libc::SYS_clock_gettime, id as usize, &raw mut now as usize, 0, 0, 0, 0) };
+    now
 }
 
 fn checked(answer: isize) -> Result<usize, Errno> {

@@ -1,7 +1,5 @@
 //! What redirected segments hold, by target: measured when it is time, estimated between.
 
-use rustix::time::{clock_gettime, ClockId};
-
 use super::{now_ms, patiently, Engine};
 use crate::ledger::Ledger;
 use crate::live::{self, Scope};
@@ -30,9 +28,9 @@ impl Live {
     /// Measures; with the mappings every 250 ms and where a new peak would rest on what was only mapped when last looked at.
     fn measure(&mut self, targets: &[crate::config::TargetSpec], scope: Scope, pids: &[i32], peak: u64) {
         let total = |bytes: &live::Bytes| bytes.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
-        let began = clock_gettime(ClockId::Monotonic);
+        let began = crate::raw::clock(libc::CLOCK_MONOTONIC);
         let mut bytes = live::measure(targets, scope, pids, false);
-        let ended = clock_gettime(ClockId::Monotonic);
+        let ended = crate::raw::clock(libc::CLOCK_MONOTONIC);
         let nanoseconds = (ended.tv_sec - began.tv_sec).saturating_mul(1_000_000_000) + (ended.tv_nsec - began.tv_nsec);
         self.cost_us = (nanoseconds.max(0) / 1000) as u64;
         let carried = total(&self.mapped);

@@ -53,6 +53,6 @@ pub(super) fn remove(top: &CStr, own: &[u8], me: &Owner) {
 
 /// Nothing has changed in it for an hour.
 fn is_old(ledger: &std::os::fd::OwnedFd) -> bool {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    let now = crate::raw::clock(libc::CLOCK_REALTIME).tv_sec;
     fs::fstat(ledger).is_ok_and(|stat| now.saturating_sub(stat.st_mtime) > 3600)
 }
