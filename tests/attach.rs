@@ -22,6 +22,7 @@ same_as_unmoved! {
     mode_owner_and_umask_are_as_asked_for: mode;
     a_taken_name_stays_taken: excl;
     o_trunc_empties_the_segment_for_all: trunc;
+    a_segment_that_root_gives_away_is_the_users: chown;
     descriptor_and_status_flags_survive: flags;
     the_offset_survives_and_append_appends: offset;
     attaching_for_reading_only_allows_reading_only: readonly;

@@ -6,6 +6,7 @@ mod link;
 mod map;
 mod names;
 mod open;
+mod owner;
 mod pass;
 mod place;
 mod sandbox;
@@ -22,6 +23,7 @@ pub fn resolve() {
     link::resolve();
     map::resolve();
     names::resolve();
+    owner::resolve();
     place::resolve();
     shm::resolve();
     size::resolve();

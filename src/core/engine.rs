@@ -16,6 +16,7 @@ mod levels;
 mod live_bytes;
 mod log;
 mod mappings;
+mod owner;
 mod promises;
 mod redirect;
 mod size;

@@ -5,7 +5,8 @@
 //! opened that owner's file of this name just so), and the file is a regular one with one name, opened without following
 //! and checked again once it is open.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{self, Errno};
@@ -13,6 +14,7 @@ use rustix::io::{self, Errno};
 use crate::config::TargetSpec;
 use crate::segment::Identity;
 use crate::target::{Label, TargetName};
+use crate::text::Text;
 
 /// A link of ours in a guard.
 #[derive(Clone)]
@@ -74,7 +76,7 @@ impl Link {
             fs::fcntl_setfl(&file, fs::fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
         }
         if flags.contains(OFlags::TRUNC) {
-            fs::ftruncate(&file, 0)?;
+            empty(&file, flags)?;
         }
         if !flags.contains(OFlags::CLOEXEC) {
             io::fcntl_setfd(&file, io::FdFlags::empty())?;
@@ -100,6 +102,40 @@ impl Link {
         directory.st_mode & 0o1000 != 0 && directory.st_mode & others != 0
     }
 
+    /// Is its target there, with the same owner?
+    pub fn has_its_file(&self, targets: &[TargetSpec]) -> bool {
+        self.file(targets).is_some_and(|(_, stat)| self.check(&stat).is_ok())
+    }
+
+    /// Has it the same owner as another link, or as it had itself before?
+    pub fn has_owner_of(&self, other: &Link) -> bool {
+        self.uid == other.uid
+    }
+
+    /// Gives the link `name` to the owner of its file. Where that is not allowed nothing happens.
+    pub fn even_out(&self, guard: BorrowedFd<'_>, name: &[u8], targets: &[TargetSpec]) {
+        let Some((_, stat)) = self.file(targets) else { return };
+        if stat.st_uid != self.uid {
+            let owner = Some(fs::Uid::from_raw(stat.st_uid));
+            let _ = fs::chownat(guard, name, owner, None, AtFlags::SYMLINK_NOFOLLOW);
+        }
+    }
+
+    /// Gives its file to the owner of the link. Where that is not allowed nothing happens.
+    pub fn give_file(&self, targets: &[TargetSpec]) {
+        let Some((directory, _)) = self.file(targets) else { return };
+        let owner = Some(fs::Uid::from_raw(self.uid));
+        let _ = fs::chownat(&directory, self.name.as_slice(), owner, None, AtFlags::SYMLINK_NOFOLLOW);
+    }
+
+    /// The directory and the state of its target: a regular file with one name.
+    fn file(&self, targets: &[TargetSpec]) -> Option<(OwnedFd, Stat)> {
+        let directory = directory(targets.get(self.target)?).ok()?;
+        let stat = fs::statat(&directory, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        (regular && stat.st_nlink == 1).then_some((directory, stat))
+    }
+
     fn check(&self, stat: &Stat) -> Result<(), Errno> {
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         if regular && stat.st_uid == self.uid && stat.st_nlink == 1 {
@@ -119,6 +155,18 @@ impl Link {
             }
         }
     }
+}
+
+/// What O_TRUNC does, once it is certain which file was opened. open(2) allows it with O_RDONLY too, where the caller may write.
+fn empty(file: &OwnedFd, flags: OFlags) -> Result<(), Errno> {
+    if !flags.intersection(OFlags::RWMODE).is_empty() {
+        return fs::ftruncate(file, 0);
+    }
+    let mut path = Text::<40>::new();
+    path.add(format_args!("/proc/self/fd/{}\0", file.as_raw_fd()));
+    let path = CStr::from_bytes_with_nul(path.bytes()).map_err(|_| Errno::INVAL)?;
+    let writable = fs::openat(fs::CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    fs::ftruncate(&writable, 0)
 }
 
 fn directory(spec: &TargetSpec) -> Result<OwnedFd, Errno> {

@@ -3,7 +3,7 @@
 
 int main(int argc, char **argv) {
     size_t n = bytes_arg(argc, argv, 1);
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 5; way++) {
         int fd = create_sized("/cut", n);
         void *p = map(fd, n);
         fill(p, n, 3);
@@ -11,7 +11,9 @@ int main(int argc, char **argv) {
         IN_CHILD {
             int again = way == 0   ? shm_open("/cut", O_RDWR | O_TRUNC, 0)
                         : way == 1 ? open("/dev/shm/cut", O_RDWR | O_TRUNC)
-                                   : shm_open("/cut", O_RDWR | O_CREAT | O_TRUNC, 0600);
+                        : way == 2 ? shm_open("/cut", O_RDWR | O_CREAT | O_TRUNC, 0600)
+                        : way == 3 ? shm_open("/cut", O_RDONLY | O_TRUNC, 0)
+                                   : open("/dev/shm/cut", O_RDONLY | O_TRUNC | O_NOFOLLOW);
             CHECK(again >= 0);
             printf("size of the attacher: %zu\n", size_of(again));
         }
