@@ -63,6 +63,21 @@ fn fstat_shows_the_targets_device() {
 }
 
 #[test]
+fn who_watches_it_from_before_sees_it_go() {
+    differs("watched", "inotify", ["modified", "gone", "gone"]);
+}
+
+#[test]
+fn who_holds_it_by_o_path_from_before_keeps_the_empty_file() {
+    differs("watched", "O_PATH", ["the segment", "the empty file", "the empty file"]);
+}
+
+#[test]
+fn copy_file_range_between_file_systems_is_refused() {
+    differs("watched", "copy_file_range", ["copied", "Invalid cross-device link", "Invalid cross-device link"]);
+}
+
+#[test]
 fn fstatfs_shows_the_targets_file_system() {
     differs("look", "fstatfs", ["tmpfs", "not tmpfs", "tmpfs"]);
 }
