@@ -5,7 +5,7 @@ mod harness;
 use std::collections::BTreeSet;
 use std::fs;
 
-use harness::{house, left_in, read_log, Event, House, Outcome, Run, MIB, SEGMENT};
+use harness::{house, left_in, read_log, tool, Event, House, Outcome, Run, MIB, SEGMENT};
 use rustix::process::Signal;
 
 /// A line without what differs between two sayings of the same: numbers, units, names.
@@ -92,6 +92,18 @@ fn the_peak_of_several_processes_is_their_sum() {
         let size = line.split("--shm-size=").nth(1).and_then(|rest| rest.split('m').next()).expect("a size");
         let mib: u64 = size.parse().expect("so many MiB");
         assert!((64..=128).contains(&mib), "64 MiB were wanted at once: {line}");
+    });
+}
+
+#[test]
+fn processes_that_end_at_the_same_moment_have_one_last_word() {
+    house("size=8m", |house| {
+        for round in 0..20 {
+            let outcome = house.program("many").number(16).number(2).number(MIB).output().well();
+            let peaks = outcome.said().iter().filter(|line| line.contains("peak demand")).count();
+            assert_eq!(peaks, 1, "round {round}; {outcome}");
+            outcome.said_once(&["peak demand", "of 32 segments"]);
+        }
     });
 }
 
@@ -285,6 +297,40 @@ fn hello_is_one_line_of_the_first_process_that_uses_shared_memory() {
             assert!(line.contains(word), "{word} is missing: {line}");
         }
         house.program("anonymous").number(1).env("SHMGUARD_HELLO", "1").output().well().silent();
+    });
+}
+
+#[test]
+fn nobody_says_anything_before_the_greeting_is_out() {
+    tool("strace", &["-V"], "apt-get install strace");
+    house("size=8m", |house| {
+        let both = house.path("said");
+        let stderr = || fs::File::options().append(true).create(true).open(&both).expect("a file");
+        // The first one has noted that the greeting is its own, and is slow to say it.
+        let slow = ["strace", "-qq", "-o", "/dev/null", "-P", "once.hello", "-e", "trace=openat"];
+        let slow: Vec<&str> = slow.into_iter().chain(["-e", "inject=openat:delay_exit=50000"]).collect();
+        let first = house.program("hold").arg("/held").number(4096).arg("600").number(1).arg("unlink");
+        let mut first = first.env("SHMGUARD_HELLO", "1").under(&slow).stderr(stderr()).start();
+        let top = house.path("state").join("shmguard-ledger-0");
+        let noted = || {
+            let ledgers = fs::read_dir(&top).into_iter().flatten().flatten();
+            ledgers.into_iter().any(|ledger| ledger.path().join("once.hello").exists())
+        };
+        let since = std::time::Instant::now();
+        while !noted() {
+            assert!(since.elapsed().as_secs() < 60, "no greeting was begun");
+            std::thread::yield_now();
+        }
+        let second = house.program("fate").arg("ftruncate").number(SEGMENT);
+        second.env("SHMGUARD_HELLO", "1").stderr(stderr()).output().well();
+        first.line("ready");
+        first.go_on();
+        first.wait().well();
+        let said = fs::read_to_string(&both).expect("what was said");
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with("shmguard: version "), "{said}");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("shmguard: version ")).count(), 1, "{said}");
+        assert!(lines.iter().any(|line| line.contains("goes to")), "{said}");
     });
 }
 

@@ -83,6 +83,8 @@ pub struct Engine {
     touched: AtomicBool,
     /// It has created or opened a segment, and so has begun its books.
     takes_part: AtomicBool,
+    /// Its books have been begun: from now on it may say something.
+    has_begun: AtomicBool,
     /// What it has counted.
     tally: Tally,
     /// The record should be written soon.
@@ -116,6 +118,7 @@ impl Engine {
             next_recent: AtomicU32::new(0),
             touched: AtomicBool::new(false),
             takes_part: AtomicBool::new(false),
+            has_begun: AtomicBool::new(false),
             tally: Tally::default(),
             urgent: AtomicBool::new(false),
             guard_dev: AtomicU64::new(0),
@@ -272,6 +275,7 @@ impl Engine {
         }
         self.touched.store(false, Ordering::Relaxed);
         self.takes_part.store(false, Ordering::Relaxed);
+        self.has_begun.store(false, Ordering::Relaxed);
         self.tally.reset();
         self.urgent.store(false, Ordering::Relaxed);
         self.pid.store(raw::getpid(), Ordering::Release);

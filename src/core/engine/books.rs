@@ -79,6 +79,8 @@ impl Engine {
         }
         self.touched.store(true, Ordering::Relaxed);
         let me = self.me();
+        let logged = self.logs_ends() && self.log_start(guard, index);
+        let door;
         let mut unusable = arrayvec::ArrayVec::<(usize, Unusable), 8>::new();
         {
             let Some(mut books) = patiently(&self.books) else {
@@ -119,13 +121,18 @@ impl Engine {
                 ..Process::default()
             };
             books.ledger = Ledger::open(self.state(), guard.identity, me);
-            if let Some(ledger) = &books.ledger {
+            door = books.ledger.as_ref().and_then(|ledger| {
                 let keeps = self.config.run.is_some();
-                ledger.begin(&books.record, || !keeps && is_over(ledger, &me));
-            }
+                ledger.begin(&books.record, || !keeps && is_over(ledger, &me))
+            });
             self.make_urgent();
         }
-        self.tell_start(guard, index);
+        // Nobody else of this ledger gets as far as saying something before the door is open again, nor a thread of this
+        // process before it has begun.
+        self.greet(guard, index);
+        drop(door);
+        self.has_begun.store(true, Ordering::Release);
+        self.tell_start(logged);
         for (index, error) in unusable {
             self.tell_unusable(index, error);
         }
@@ -244,6 +251,10 @@ impl Engine {
 
     /// Is this something that nobody of the ledger has said yet? `None`: it could not be asked now; nothing was noted.
     pub(super) fn once(&self, what: &str) -> Option<bool> {
+        // Another thread is about to begin the books, and to greet.
+        if self.takes_part() && !self.has_begun.load(Ordering::Acquire) {
+            return None;
+        }
         let books = patiently(&self.books)?;
         Some(books.ledger.as_ref().is_none_or(|ledger| ledger.once(what)))
     }

@@ -1,6 +1,10 @@
 //! The end of this process, and of a run: who is last clears up.
 
-use super::books::command;
+use parking_lot::{Mutex, MutexGuard};
+use rustix::thread::nanosleep;
+use rustix::time::Timespec;
+
+use super::books::{command, Books};
 use super::{patiently, Engine};
 use crate::ledger::{Ledger, Process};
 use crate::process::Owner;
@@ -12,12 +16,12 @@ impl Engine {
             return;
         }
         // A process that only received segments has opened no ledger yet.
-        let opened = patiently(&self.books).is_some_and(|books| books.ledger.is_some());
+        let opened = last_patience(&self.books).is_some_and(|books| books.ledger.is_some());
         let Some(guard) = self.open_guard(0).filter(|guard| guard.is_ram) else { return };
         if !opened {
             let me = self.me();
             if let Some(ledger) = Ledger::open(self.state(), guard.identity, me) {
-                if let Some(mut books) = patiently(&self.books) {
+                if let Some(mut books) = last_patience(&self.books) {
                     books.ledger = Some(ledger);
                     books.record = Process { processes: 1, command: command(), ..Process::default() };
                 }
@@ -25,35 +29,36 @@ impl Engine {
         } else {
             self.account(&guard, 0, 0);
         }
-        let sum = {
-            let Some(mut books) = patiently(&self.books) else { return };
+        let (ledger, record) = {
+            let Some(mut books) = last_patience(&self.books) else { return };
             self.tally.put_into(&mut books.record);
-            let record = books.record.clone();
             let Some(ledger) = books.ledger.take() else { return };
-            if opened {
-                ledger.end(&record);
-            }
-            let alive = ledger.sweep();
-            if !alive.is_empty() {
-                None
-            } else {
-                let sum = ledger.ended();
-                // Under `shmguard run` the command reads the sums and clears up.
-                if self.config.run.is_none() {
-                    // A job that leaks one segment a run fills it up as well.
-                    match guard.space.capacity {
-                        Some(capacity) if guard.space.used > capacity / 16 => ledger.clear_but_trend(),
-                        _ => ledger.clear(),
-                    }
-                }
-                Some(sum)
-            }
+            (ledger, books.record.clone())
         };
+        let sum = ledger.leave(opened.then_some(&record), |ledger| match guard.space.capacity {
+            // Under `shmguard run` the command reads the sums and clears up.
+            _ if self.config.run.is_some() => {}
+            // A job that leaks one segment a run fills it up as well.
+            Some(capacity) if guard.space.used > capacity / 16 => ledger.clear_but_trend(),
+            _ => ledger.clear(),
+        });
         self.log_end();
         if let Some(sum) = sum {
             self.tell_farewell(&sum);
         }
     }
+}
+
+/// The books at the end, when there is time: a thread that has them may be waiting for its turn to begin.
+fn last_patience(books: &Mutex<Books>) -> Option<MutexGuard<'_, Books>> {
+    let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    (0..300).find_map(|_| {
+        let held = patiently(books);
+        if held.is_none() {
+            let _ = nanosleep(&pause);
+        }
+        held
+    })
 }
 
 /// Are all that took part in what the ledger remembers gone? The dead are swept on the way.

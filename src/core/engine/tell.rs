@@ -24,7 +24,6 @@ const SAID_REFUSED: u32 = 9;
 const SAID_GUARD: u32 = 10;
 const SAID_DESCRIPTORS: u32 = 11;
 const SAID_INODES: u32 = 12;
-const SAID_START: u32 = 13;
 const SAID_LOG: u32 = 14;
 const SAID_STATE: u32 = 15;
 const SAID_OVERFLOW: u32 = 16;
@@ -69,13 +68,27 @@ impl Engine {
         }
     }
 
-    /// The first words of a process: greeting, complaints about variables.
+    /// The first words of a run. By whoever has the door of the ledger, before the books are said to have begun: so they come
+    /// first.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_start(&self, guard: &Guard, index: usize) {
+    pub(super) fn greet(&self, guard: &Guard, index: usize) {
+        if !self.config.hello {
+            return;
+        }
+        let first = super::patiently(&self.books)
+            .is_some_and(|books| books.ledger.as_ref().is_none_or(|ledger| ledger.once("hello")));
+        if first {
+            self.say("hello", &self.hello(guard, index));
+        }
+    }
+
+    /// The first words of a process: complaints about variables. `logged`: its first event could be written.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_start(&self, logged: bool) {
         if self.logs_ends() {
-            let written = self.log_start(guard, index);
-            if let Some(directory) = self.config.log.as_deref().filter(|_| !written) {
+            if let Some(directory) = self.config.log.as_deref().filter(|_| !logged) {
                 let line = message::line(format_args!(
                     "SHMGUARD_LOG=\"{}\" cannot be written: expected a directory that this user can write; nothing is logged",
                     message::path(directory)
@@ -103,9 +116,6 @@ impl Engine {
             if self.once(what.as_str()) == Some(true) {
                 self.say(what.as_str(), &message::line(format_args!("{complaint}")));
             }
-        }
-        if self.config.hello {
-            self.say_once(SAID_START, "hello", &self.hello(guard, index));
         }
     }
 

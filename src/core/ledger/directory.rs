@@ -5,8 +5,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{self, Errno};
-use rustix::thread::nanosleep;
-use rustix::time::Timespec;
 
 use super::earlier;
 use super::record::{Process, SegmentRecord, Totals, PROCESS_BYTES, SEGMENTS, SEGMENT_BYTES};
@@ -17,9 +15,6 @@ use crate::text::Text;
 
 /// Files that hold the sums of ended processes; several, so that ends do not wait for each other.
 const SUMS: u64 = 8;
-
-/// How long a process waits for its turn to begin, in milliseconds; a turn takes microseconds.
-const BEGIN_MS: u32 = 200;
 
 /// A ledger's directory. Nothing is kept open: each operation opens it, works and closes.
 pub struct Ledger {
@@ -118,26 +113,6 @@ impl Ledger {
         fs::openat(fs::CWD, self.path.as_c_str(), flags, Mode::empty())
     }
 
-    /// The first record of this process. Then, if nobody else is here, and `is_over` says that what is remembered has passed,
-    /// everything may be said again.
-    ///
-    /// One process at a time does this, and the others wait before they say anything: their markers must not be taken away.
-    pub fn begin(&self, record: &Process, is_over: impl FnOnce() -> bool) {
-        let Ok(directory) = self.directory() else { return };
-        let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let locked = (0..BEGIN_MS).any(|_| {
-            let locked = fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
-            if !locked {
-                let _ = nanosleep(&pause);
-            }
-            locked
-        });
-        let _ = self.write(record, &[]);
-        if locked && is_over() {
-            self.remove_all(&[b"once.", b"ended.", b"c-"]);
-        }
-    }
-
     /// Writes this process's record.
     ///
     /// # Errors
@@ -160,20 +135,39 @@ impl Ledger {
 
     /// The records of all processes in the ledger, the dead among them first folded into the sums.
     pub fn sweep(&self) -> Vec<Process> {
-        let Ok(directory) = self.directory() else { return Vec::new() };
         let mut alive = Vec::new();
+        self.sweep_until(|record| {
+            alive.push(record.clone());
+            false
+        });
+        alive
+    }
+
+    /// As [`Ledger::sweep`], up to the first that is alive: is there one?
+    pub(super) fn is_anybody_left(&self) -> bool {
+        let mut found = false;
+        self.sweep_until(|_| {
+            found = true;
+            true
+        });
+        found
+    }
+
+    /// Folds the dead and shows the living to `enough`, until that says yes.
+    fn sweep_until(&self, mut enough: impl FnMut(&Process) -> bool) {
+        let Ok(directory) = self.directory() else { return };
         for (name, owner) in self.files(&directory) {
             // Another pid namespace's numbers mean nothing here: only its own members can tell.
             let gone = owner.namespace == self.me.namespace && !process::is_alive(owner.pid, owner.start);
             match read_record(&directory, &name) {
                 Some(record) if gone => self.fold(&directory, &name, &record),
-                Some(record) => alive.push(record),
+                Some(record) if enough(&record) => return,
+                Some(_) => {}
                 // Killed between making the file and writing it, or noise: there is nothing to add up.
                 None if gone => drop(fs::unlinkat(&directory, name.as_slice(), AtFlags::empty())),
                 None => {}
             }
         }
-        alive
     }
 
     /// The records of all processes in the ledger; nothing is changed.
@@ -204,11 +198,9 @@ impl Ledger {
         sum
     }
 
-    /// This process ends: its record goes into the sums and its file away.
-    pub fn end(&self, record: &Process) {
-        if let Ok(directory) = self.directory() {
-            self.fold(&directory, file_name(&self.me).bytes(), record);
-        }
+    /// This process's record goes into the sums and its file away.
+    pub(super) fn end(&self, directory: &OwnedFd, record: &Process) {
+        self.fold(directory, file_name(&self.me).bytes(), record);
     }
 
     /// Nobody uses the guarded directory any more: sums and markers go, and the directory when it is empty then.
@@ -222,7 +214,7 @@ impl Ledger {
         self.remove_all(&[b"once.", b"ended.", b"c-"]);
     }
 
-    fn remove_all(&self, prefixes: &[&[u8]]) {
+    pub(super) fn remove_all(&self, prefixes: &[&[u8]]) {
         let Ok(directory) = self.directory() else { return };
         let Ok(entries) = Dir::read_from(&directory) else { return };
         let names: Vec<Vec<u8>> = entries.flatten().map(|entry| entry.file_name().to_bytes().to_vec()).collect();

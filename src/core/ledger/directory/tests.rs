@@ -28,7 +28,7 @@ fn a_living_process_is_listed_and_an_ended_one_is_in_the_sum() {
     ledger.write(&me, &[(3, segment.clone())]).expect("written");
     assert_eq!(ledger.sweep(), vec![me.clone()]);
     assert_eq!(ledger.segments(&me), vec![segment]);
-    ledger.end(&me);
+    ledger.end(&ledger.directory().expect("it is there"), &me);
     assert!(ledger.sweep().is_empty());
     assert_eq!(ledger.ended().created, 1);
     ledger.clear();
