@@ -434,3 +434,35 @@ fn a_log_that_is_removed_while_in_use_costs_the_lines_only() {
         house.nothing_left();
     });
 }
+
+#[test]
+fn what_grows_is_not_counted_twice_in_the_hint() {
+    // 10 MiB in use grow to 20 in 16: 20 are wanted, not 30.
+    house("size=16m", |house| {
+        let outcome = house.program("grow_kept").arg("mapped").number(10 * MIB).number(20 * MIB).output().well();
+        let line = outcome.said_once(&["cannot be moved"]);
+        assert!(line.contains("So far --shm-size=22m"), "{line}");
+        assert!(outcome.said_once(&["peak demand"]).contains("1 of 1 segment could not be helped"), "{outcome}");
+    });
+}
+
+#[test]
+fn a_target_that_may_not_be_executed_from_is_named_as_the_reason() {
+    house("size=8m", |house| {
+        let target = house.tmpfs("noexec", "size=64m,noexec");
+        let outcome =
+            house.program("sparse").arg("x").number(SEGMENT).env("SHMGUARD_REDIRECT", &target).output().well();
+        assert!(outcome.said_once(&["no target takes it"]).contains("mounted noexec"), "{outcome}");
+    });
+}
+
+#[test]
+fn a_segment_that_still_fits_does_not_silence_the_one_that_dies() {
+    // Both stay for the same reason; the first fits into the margin.
+    house("size=8m", |house| {
+        let run = house.program("several").number(7 * MIB + (800 << 10)).number(SEGMENT).env("SHMGUARD_KEEP", "s*");
+        let outcome = run.output();
+        assert_eq!(outcome.signal, Some(7), "{outcome}");
+        outcome.said_once(&["for s1", "Touching it may end the process with SIGBUS"]);
+    });
+}

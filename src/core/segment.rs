@@ -91,6 +91,8 @@ pub struct Segment {
     pub reserved: u64,
     /// A shared mapping of it exists or has existed here: it cannot be moved any more.
     pub mapped: bool,
+    /// It has been counted among those that did not fit and stayed.
+    pub unsaved: bool,
     /// Its descriptor was passed to another process before it was sized.
     pub passed: bool,
     /// The process's fork count when it was created: another value now means that a child may hold the descriptor.
@@ -291,6 +293,7 @@ mod tests {
             promised,
             reserved: 0,
             mapped: false,
+            unsaved: false,
             passed: false,
             forks: 0,
             descriptor: 3,

@@ -13,7 +13,8 @@ fn no_descriptor_is_left() {
         let expected = run().without_library().output().well();
         let outcome = run().output().well();
         assert_eq!(outcome.stdout, expected.stdout, "{outcome}");
-        outcome.said_once(&["descriptor"]);
+        outcome.said_once(&["for nofile", "no descriptor is left to move it", "SIGBUS"]);
+        outcome.said_once(&["another cannot be created", "all of its 30 descriptors"]);
         house.nothing_left();
     });
 }

@@ -109,6 +109,7 @@ impl Engine {
             promised: 0,
             reserved: 0,
             mapped: false,
+            unsaved: false,
             passed: false,
             forks: plan.forks,
             descriptor: fd,

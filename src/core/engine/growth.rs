@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use rustix::fs;
 use rustix::io::Errno;
 
-use super::size::{Failure, Sizing};
+use super::size::{turned_away, Failure, Sizing};
 use super::Engine;
 use crate::config::Mode;
 use crate::exchange::Stay;
@@ -64,7 +64,7 @@ impl Engine {
                 return Err(Errno::NOSPC);
             }
             self.overflow(segment, sizing, &situation, cause, &Failure::Stays(Stay::HasData));
-            return Ok(());
+            return if situation.mode == Mode::Observe { Ok(()) } else { turned_away(sizing, &situation) };
         }
         let may_reserve =
             kind.may_be_reserved() && !self.config.keeps(&segment.name) && self.config.mode != Mode::Observe;

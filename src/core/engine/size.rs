@@ -34,6 +34,23 @@ pub(super) struct Sizing<'a> {
     pub call: &'static str,
 }
 
+impl Sizing<'_> {
+    /// Bytes that the file holds already.
+    pub(super) fn held(&self) -> u64 {
+        (self.stat.st_blocks as u64).saturating_mul(512)
+    }
+
+    /// Does the program's call take the pages itself?
+    pub(super) fn reserves(&self) -> bool {
+        matches!(self.call, "posix_fallocate" | "fallocate")
+    }
+
+    /// Are there fewer pages than it still lacks?
+    pub(super) fn lacks(&self, situation: &Situation) -> bool {
+        situation.capacity.is_some() && situation.free < self.bytes.saturating_sub(self.held())
+    }
+}
+
 impl Engine {
     /// Before a call that gives the file of `fd` the size `bytes` (or, when it is larger already, leaves it).
     ///
@@ -155,7 +172,10 @@ impl Engine {
         if limit.is_some_and(|limit| sizing.bytes > limit) {
             return Ok(before);
         }
-        let Some(mut guard) = self.open_guard(guard_index) else { return Ok(before) };
+        let Some(mut guard) = self.open_guard(guard_index) else {
+            self.tell_no_descriptor(segment, &sizing);
+            return Ok(before);
+        };
         self.remember_size(sizing.bytes);
         // A size given in steps before anybody has mapped it (a header first) is served like one given at once.
         let still_light = !segment.mapped && segment.place == Place::Guard && is_light(&sizing, segment.reserved);
@@ -190,7 +210,7 @@ impl Engine {
         if !open || !self.is_used_in_full(&segment.name) {
             return 0;
         }
-        let held = (sizing.stat.st_blocks as u64).saturating_mul(512);
+        let held = sizing.held();
         sizing.bytes.saturating_sub((sizing.stat.st_size as u64).max(held).max(segment.reserved))
     }
 
@@ -200,7 +220,7 @@ impl Engine {
             origin: segment.origin,
             kept_by_user: self.config.keeps(&segment.name),
             bytes: sizing.bytes,
-            held: (sizing.stat.st_blocks as u64).saturating_mul(512),
+            held: sizing.held(),
         }
     }
 
@@ -283,7 +303,9 @@ impl Engine {
         failure: &Failure,
     ) {
         self.log_sized(segment, sizing, situation, "overflow", cause.word(), failure.word());
-        self.tally.unsaved.add(1);
+        if !std::mem::replace(&mut segment.unsaved, true) {
+            self.tally.unsaved.add(1);
+        }
         self.tell_overflow(segment, sizing, situation, cause, failure);
     }
 }
@@ -315,7 +337,7 @@ impl Failure {
 /// Does the file hold at most as much data as is copied? What is only reserved is no data; the kernel tells the two apart
 /// (SEEK_DATA passes over pages that were never written).
 fn is_light(sizing: &Sizing<'_>, reserved: u64) -> bool {
-    if (sizing.stat.st_blocks as u64).saturating_mul(512) <= MOST_COPIED {
+    if sizing.held() <= MOST_COPIED {
         return true;
     }
     reserved > 0 && crate::data::holds_at_most(sizing.fd, sizing.stat.st_size as u64, MOST_COPIED)
@@ -323,11 +345,8 @@ fn is_light(sizing: &Sizing<'_>, reserved: u64) -> bool {
 
 /// A reservation that cannot succeed gets the kernel's answer, ENOSPC, without being made: before it fails it takes every
 /// free page, and a bystander that touches one meanwhile dies.
-fn turned_away(sizing: &Sizing<'_>, situation: &Situation) -> Result<(), Errno> {
-    let held = (sizing.stat.st_blocks as u64).saturating_mul(512);
-    let reserves = matches!(sizing.call, "posix_fallocate" | "fallocate");
-    let hopeless = situation.capacity.is_some() && situation.free < sizing.bytes.saturating_sub(held);
-    if reserves && hopeless {
+pub(super) fn turned_away(sizing: &Sizing<'_>, situation: &Situation) -> Result<(), Errno> {
+    if sizing.reserves() && sizing.lacks(situation) {
         Err(Errno::NOSPC)
     } else {
         Ok(())

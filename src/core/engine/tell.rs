@@ -13,7 +13,7 @@ use crate::ledger::Totals;
 use crate::message::{self, Asking, Line, Shown};
 use crate::names;
 use crate::policy::{Cause, Situation};
-use crate::segment::Segment;
+use crate::segment::{Place, Segment};
 use crate::size::Human;
 use crate::target::{Medium, Unusable};
 use crate::text::{Printable, Text};
@@ -31,6 +31,15 @@ const SAID_OVERFLOW: u32 = 16;
 pub(super) const SAID_NO_ROOM: u32 = 39;
 const SAID_TARGET: u32 = 40;
 pub(super) const SAID_MAPS: u32 = 48;
+const SAID_TIGHT: u32 = 49;
+
+const TOUCHING: &str = "Touching it may end the process with SIGBUS. ";
+
+/// Bytes wanted at once with this segment: what is in use and promised, and what it asks for beyond its own part of that.
+fn wanted_with(segment: &Segment, sizing: &Sizing<'_>, situation: &Situation) -> u64 {
+    let own = sizing.held().max(segment.promised);
+    situation.fill().saturating_add(sizing.bytes.saturating_sub(own))
+}
 
 impl Engine {
     /// Says a line, if it is the first time for this process and, by the ledger, for all.
@@ -213,7 +222,7 @@ impl Engine {
         medium: Medium,
     ) {
         let Some(spec) = self.config.targets.get(target) else { return };
-        let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
+        let demand = self.demand_peak().max(wanted_with(segment, sizing, situation));
         let command = self.command();
         let asking = self.asking(&command, segment, sizing);
         let line = message::redirect(&self.shown(segment, situation), &asking, &spec.path, medium, demand);
@@ -223,7 +232,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) fn tell_refused(&self, segment: &Segment, sizing: &Sizing<'_>, situation: &Situation) {
-        let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
+        let demand = self.demand_peak().max(wanted_with(segment, sizing, situation));
         let command = self.command();
         let line = message::cannot(
             &self.shown(segment, situation),
@@ -246,7 +255,7 @@ impl Engine {
         cause: Cause,
         failure: &Failure,
     ) {
-        let demand = self.demand_peak().max(situation.fill().saturating_add(sizing.bytes));
+        let demand = self.demand_peak().max(wanted_with(segment, sizing, situation));
         let Some(guard) = self.open_guard(segment.guard as usize) else { return };
         let mut why = Text::<300>::new();
         let bit = match failure {
@@ -287,21 +296,48 @@ impl Engine {
                 Human(situation.memory.unwrap_or(0))
             ));
         }
-        let then = if matches!(sizing.call, "posix_fallocate" | "fallocate") {
-            "It gets ENOSPC. "
-        } else if situation.free >= sizing.bytes {
-            ""
-        } else {
-            "Touching it may end the process with SIGBUS. "
+        let then = match (sizing.lacks(situation), sizing.reserves()) {
+            (true, true) => "It gets ENOSPC. ",
+            (true, false) => TOUCHING,
+            (false, _) => "",
         };
         let command = self.command();
         let asking = self.asking(&command, segment, sizing);
         // Where memory is the narrower bound a larger tmpfs has no more of it.
         let demand = (cause != Cause::Memory).then_some(demand);
         let line = message::cannot(&self.shown(segment, situation), &asking, &why.as_str(), then, demand);
+        if then.is_empty() {
+            // It stays within the margin and nothing dies of it: that must not silence the line about one that does.
+            self.say_once(SAID_TIGHT, "tight", &line);
+            return;
+        }
         let mut what = Text::<32>::new();
         what.add(format_args!("cannot.{bit}"));
         self.say_once(SAID_OVERFLOW + bit, what.as_str(), &line);
+    }
+
+    /// No descriptor was left to look at the guarded directory with; the segment's own tells whether it fits.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_no_descriptor(&self, segment: &Segment, sizing: &Sizing<'_>) {
+        let Ok(look) = crate::room::look(sizing.fd) else { return };
+        let lacking = sizing.bytes.saturating_sub(sizing.held());
+        let Some(capacity) = look.space.capacity.filter(|_| segment.place == Place::Guard && look.space.free < lacking)
+        else {
+            return;
+        };
+        let path = self.guard_path(segment.guard as usize);
+        let budget = self.config.budget_bytes(capacity);
+        let shown = Shown { path, fill: look.space.used, capacity: Some(capacity), budget };
+        let command = self.command();
+        let line = message::cannot(
+            &shown,
+            &self.asking(&command, segment, sizing),
+            &"no descriptor is left to move it (raise ulimit -n)",
+            if sizing.reserves() { "It gets ENOSPC. " } else { TOUCHING },
+            Some(look.space.used.saturating_add(lacking)),
+        );
+        self.say_once(SAID_OVERFLOW + 22, "cannot.22", &line);
     }
 
     /// A target that cannot be used at all.

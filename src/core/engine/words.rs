@@ -13,6 +13,9 @@ use crate::names::Kind;
 use crate::size::Human;
 use crate::target::{Directory, Medium, Unusable};
 
+/// More room than any machine has: ramfs, /proc.
+const MOST_SHOWN: u64 = 1 << 57;
+
 /// Why a target cannot be used.
 pub(super) struct UnusableWords(pub(super) Unusable);
 
@@ -57,6 +60,12 @@ impl Display for Targets<'_> {
                     match (spec.cap, over) {
                         (Some(cap), true) => write!(f, "is at its cap of {}", Human(cap))?,
                         _ if unpinnable => f.write_str("is a disk, which cannot be pinned for a device")?,
+                        _ if directory.space.noexec && !self.guard.space.noexec => {
+                            f.write_str("is mounted noexec and the guarded directory is not (mount -o remount,exec)")?;
+                        }
+                        _ if directory.room() > MOST_SHOWN => {
+                            write!(f, "({}, no limit told)", directory.medium.noun())?
+                        }
                         _ => write!(f, "({}, {} left)", directory.medium.noun(), Human(directory.room()))?,
                     }
                 }
