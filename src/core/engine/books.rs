@@ -240,8 +240,10 @@ impl Engine {
         self.foretell(index, fill, guard_now.capacity);
     }
 
+    /// What this thread has counted is to be written soon. Who takes the flag must see the counts: relaxed, an aarch64 processor may
+    /// show the flag before them, and it would be taken for an account without them.
     pub(super) fn make_urgent(&self) {
-        self.urgent.store(true, Ordering::Relaxed);
+        self.urgent.store(true, Ordering::Release);
     }
 
     /// Most bytes wanted at once as far as this process has seen.
