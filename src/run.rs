@@ -39,7 +39,7 @@ pub use signals::{name as signal_name, Signals};
 /// Exits as CMD did: its status, 128+N when signal N ended it, 127 when there is no such program, 126 when it cannot be run,
 /// 125 when it was not started for another reason. Every signal is passed on to CMD, orphans are reaped and the terminal's
 /// foreground goes to CMD: good as a container's first process. When CMD is a program that the library cannot be loaded into
-/// (static, set-user-ID, musl, 32-bit), that is said, and it runs all the same.
+/// (static, set-user-ID, 32-bit, musl where the library needs glibc), that is said, and it runs all the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   shmguard run -- python train.py
@@ -106,7 +106,12 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<u8> {
     let mut setting = Setting::new(args, report.is_some())?;
     let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
     let file = elf::find(program);
-    let obstacle = file.as_deref().and_then(elf::obstacle);
+    let obstacle = file.as_deref().and_then(|file| elf::obstacle(file, Some(&setting.library), Path::new("/")));
+    if obstacle.as_ref().is_some_and(elf::Obstacle::ends_it) {
+        let rest = launch::without(&setting.library, std::env::var_os("LD_PRELOAD").as_deref());
+        setting.environment.retain(|(name, _)| name != "LD_PRELOAD");
+        setting.environment.push(("LD_PRELOAD".into(), rest));
+    }
     let file = file.unwrap_or_else(|| PathBuf::from(program));
     if let Some(obstacle) = obstacle.as_ref().filter(|_| setting.config.mode != Mode::Off && !setting.config.quiet) {
         eprintln!("shmguard: the library cannot be loaded into {}: {obstacle}. It runs without", file.display());
@@ -167,6 +172,8 @@ fn open_report(path: &Path) -> anyhow::Result<(fs::File, PathBuf, bool)> {
 
 /// What CMD is given, and where the library tells us what it saw.
 pub(crate) struct Setting {
+    /// The library.
+    library: PathBuf,
     /// The library's configuration, as it will read it.
     config: Config,
     /// Variables to set (`None`: to remove) for CMD.
@@ -226,7 +233,7 @@ impl Setting {
             bail!("no directory can be written for the log of --report: neither /run/user/UID nor /var/tmp nor /tmp");
         }
         let config = merged(&environment);
-        Ok(Setting { config, environment, directory, log, whole_log, keeps_log })
+        Ok(Setting { library, config, environment, directory, log, whole_log, keeps_log })
     }
 }
 

@@ -158,10 +158,30 @@ fn musl_and_static_programs_are_named() {
     let compile = |flag: &str| {
         let (source, program) = (tree.path("main.c"), tree.path("bin/cat"));
         tool("cc", &[flag, "-o", path(&program), path(&source)], "apt-get install gcc libc6-dev");
-        Answer::about(&tree.path("")).needs(&["library"]).finding("library").0
     };
-    assert!(compile("-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1").contains("musl"));
-    assert!(compile("-static").contains("statically linked"));
+    let with = |library: &Path| {
+        let mut command = shmguard(&["doctor", "--json", "--root"]);
+        command.arg(tree.path("")).env("SHMGUARD_LIB", library);
+        Answer::of(command)
+    };
+    let needs = |library: &Path| with(library).needs(&["library"]).finding("library").0;
+    compile("-static");
+    assert!(needs(harness::library()).contains("statically linked"));
+    let says = |library: &Path| {
+        let says = needs(library);
+        assert!(says.contains("musl"), "{says}");
+        says
+    };
+    // What cargo builds needs glibc's loader; the packaged one loads, unless musl lacks a symbol.
+    compile("-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1");
+    assert!(says(harness::library()).contains("ld-linux"));
+    with(&harness::packaged_library()).well();
+    let musl = tree.path("lib/ld-musl-x86_64.so.1");
+    fs::create_dir(tree.path("lib")).expect("lib");
+    fs::copy(harness::musl(), &musl).expect("musl's file");
+    with(&harness::packaged_library()).well();
+    tool("cc", &["-shared", "-nostdlib", "-o", path(&musl), "-xc", "/dev/null"], "apt-get install gcc");
+    assert!(says(&harness::packaged_library()).contains("this library needs "));
 }
 
 fn path(path: &Path) -> &str {

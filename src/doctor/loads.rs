@@ -35,8 +35,11 @@ impl Library {
         library.look_at_preload(root, environment);
         if !root.is_here() {
             let programs = ["bin/cat", "bin/sh"].map(|program| root.path(program));
-            library.reason =
-                programs.iter().find_map(|program| elf::obstacle(program)).map(|obstacle| obstacle.to_string());
+            // Its own library is not looked for there: the one that belongs to this command would be put in.
+            let found = path::library().ok();
+            let top = root.path("");
+            let obstacle = |program: &PathBuf| elf::obstacle(program, found.as_deref(), &top);
+            library.reason = programs.iter().find_map(obstacle).map(|obstacle| obstacle.to_string());
             return library;
         }
         match path::library() {
@@ -113,7 +116,7 @@ impl Library {
             (self.loads, self.reason) = (Some(false), Some(format!("{} is not in PATH", program.display())));
             return;
         };
-        if let Some(obstacle) = elf::obstacle(&found) {
+        if let Some(obstacle) = elf::obstacle(&found, self.path.as_deref(), Path::new("/")) {
             (self.loads, self.reason) = (Some(false), Some(format!("{}: {obstacle}", found.display())));
         }
         self.child = Some(found);
@@ -152,7 +155,7 @@ fn why_not(library: &Path, child: &Path, said: &str) -> String {
         }
         _ => {}
     }
-    if let Some(obstacle) = elf::obstacle(child) {
+    if let Some(obstacle) = elf::obstacle(child, Some(library), Path::new("/")) {
         return format!("{}: {obstacle}", child.display());
     }
     let line = |words: &str| said.lines().find(|line| line.contains(words)).map(str::trim);

@@ -1,5 +1,7 @@
 //! Will the dynamic loader put the library into a program? Read from the program's file.
 
+mod musl;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -19,12 +21,26 @@ pub enum Obstacle {
     Static,
     /// The loader drops LD_PRELOAD from set-user-ID and set-group-ID programs and those with file capabilities.
     Privileged,
+    /// musl, and this library needs something that musl has not.
+    Musl {
+        /// The program's loader, which is musl itself.
+        loader: String,
+        /// What it lacks.
+        lacks: String,
+    },
     /// Another C library; its loader's path.
     OtherLibc(String),
     /// 32 bits.
     Bits32,
     /// Another machine's program (it runs by an emulator).
     OtherMachine,
+}
+
+impl Obstacle {
+    /// Would LD_PRELOAD end the program instead of being ignored?
+    pub fn ends_it(&self) -> bool {
+        matches!(self, Obstacle::Musl { .. } | Obstacle::OtherLibc(_))
+    }
 }
 
 impl fmt::Display for Obstacle {
@@ -35,6 +51,11 @@ impl fmt::Display for Obstacle {
             }
             Obstacle::Privileged => f.write_str(
                 "it is set-user-ID, set-group-ID or has file capabilities: the loader ignores LD_PRELOAD then",
+            ),
+            Obstacle::Musl { loader, lacks } => write!(
+                f,
+                "its C library is musl ({loader}), which would end it because this library needs {lacks}; the library of the \
+                 package (scripts/package) loads there"
             ),
             Obstacle::OtherLibc(loader) => write!(f, "it uses another C library than glibc ({loader})"),
             Obstacle::Bits32 => f.write_str("it is a 32-bit program, the library has 64 bits"),
@@ -54,15 +75,15 @@ pub fn find(program: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|path| runnable(path))
 }
 
-/// What keeps the library out of the program in this file; for a script, out of its interpreter. `None`: nothing that can be
-/// seen in the file, or it cannot be read.
-pub fn obstacle(path: &Path) -> Option<Obstacle> {
+/// What keeps `library` out of the program in this file; for a script, out of its interpreter. `None`: nothing that can be
+/// seen in the file, or it cannot be read. `root`: below it the program finds its loader.
+pub fn obstacle(path: &Path, library: Option<&Path>, root: &Path) -> Option<Obstacle> {
     let mut path = path.to_path_buf();
     // A script's interpreter may be a script; the kernel follows a few levels only.
     for _ in 0..5 {
         match interpreter_line(&path) {
             Some(interpreter) => path = interpreter,
-            None => return obstacle_in_elf(&path),
+            None => return obstacle_in_elf(&path, library, root),
         }
     }
     None
@@ -82,7 +103,7 @@ fn interpreter_line(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(first)))
 }
 
-fn obstacle_in_elf(path: &Path) -> Option<Obstacle> {
+fn obstacle_in_elf(path: &Path, library: Option<&Path>, root: &Path) -> Option<Obstacle> {
     let file = fs::File::open(path).ok()?;
     let meta = file.metadata().ok()?;
     let cache = ReadCache::new(file);
@@ -99,17 +120,24 @@ fn obstacle_in_elf(path: &Path) -> Option<Obstacle> {
     } else {
         None
     };
-    if kind == FileKind::Elf32 {
-        return Some(Obstacle::Bits32);
-    }
-    if own.is_some_and(|own| own != machine) {
-        return Some(Obstacle::OtherMachine);
-    }
-    let Some(loader) = loader else { return Some(Obstacle::Static) };
-    if is_privileged(path, &meta) {
+    let fits = kind == FileKind::Elf64 && own.is_none_or(|own| own == machine);
+    // Loaders that drop LD_PRELOAD, or go on without what does not fit, come before those that end the program.
+    if loader.is_some() && is_privileged(path, &meta) {
         return Some(Obstacle::Privileged);
     }
-    (!loader.contains("ld-linux")).then_some(Obstacle::OtherLibc(loader))
+    match loader {
+        Some(loader) if loader.contains("ld-musl") && fits => {
+            // Without a library one is judged that any cargo build makes.
+            let libc = root.join(loader.trim_start_matches('/'));
+            let lacks = library.map_or_else(|| Some("glibc".into()), |library| musl::lacks(library, &libc))?;
+            Some(Obstacle::Musl { loader, lacks })
+        }
+        Some(loader) if !loader.contains("ld-linux") => Some(Obstacle::OtherLibc(loader)),
+        _ if kind == FileKind::Elf32 => Some(Obstacle::Bits32),
+        _ if !fits => Some(Obstacle::OtherMachine),
+        None => Some(Obstacle::Static),
+        Some(_) => None,
+    }
 }
 
 /// Machine and the path of the dynamic loader.
@@ -145,8 +173,8 @@ mod tests {
 
     #[test]
     fn an_ordinary_program_has_no_obstacle() {
-        assert_eq!(obstacle(&std::env::current_exe().expect("this test")), None);
-        assert_eq!(obstacle(&find("sh".as_ref()).expect("a shell")), None);
+        assert_eq!(obstacle(&std::env::current_exe().expect("this test"), None, Path::new("/")), None);
+        assert_eq!(obstacle(&find("sh".as_ref()).expect("a shell"), None, Path::new("/")), None);
     }
 
     #[test]
@@ -155,9 +183,9 @@ mod tests {
         let script = directory.path().join("script");
         fs::write(&script, "#!/usr/bin/env sh\necho\n").expect("written");
         assert_eq!(interpreter_line(&script), find("sh".as_ref()));
-        assert_eq!(obstacle(&script), None);
+        assert_eq!(obstacle(&script, None, Path::new("/")), None);
         fs::write(&script, "#! /no/such/interpreter\n").expect("written");
-        assert_eq!(obstacle(&script), None);
+        assert_eq!(obstacle(&script, None, Path::new("/")), None);
     }
 
     #[test]
@@ -174,13 +202,13 @@ mod tests {
         image[20] = 1;
         (image[52], image[54]) = (64, 56);
         fs::write(&path, &image).expect("written");
-        assert_eq!(obstacle(&path), Some(Obstacle::Static));
+        assert_eq!(obstacle(&path, None, Path::new("/")), Some(Obstacle::Static));
         image[18..20].copy_from_slice(&243u16.to_le_bytes());
         fs::write(&path, &image).expect("written");
-        assert_eq!(obstacle(&path), Some(Obstacle::OtherMachine));
+        assert_eq!(obstacle(&path, None, Path::new("/")), Some(Obstacle::OtherMachine));
         image[4] = 1;
         (image[40], image[42]) = (52, 32);
         fs::write(&path, &image).expect("written");
-        assert_eq!(obstacle(&path), Some(Obstacle::Bits32));
+        assert_eq!(obstacle(&path, None, Path::new("/")), Some(Obstacle::Bits32));
     }
 }

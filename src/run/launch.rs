@@ -87,6 +87,14 @@ pub fn preload(library: &Path, present: Option<&OsStr>) -> anyhow::Result<OsStri
     Ok(OsString::from_vec(value))
 }
 
+/// LD_PRELOAD as it is, without `library`: for a program that it would end. `None`: nothing is left of it.
+pub fn without(library: &Path, present: Option<&OsStr>) -> Option<OsString> {
+    let entries = present?.as_bytes().split(|byte| matches!(byte, b' ' | b':'));
+    let others: Vec<&[u8]> =
+        entries.filter(|entry| !entry.is_empty() && *entry != library.as_os_str().as_bytes()).collect();
+    (!others.is_empty()).then(|| OsString::from_vec(others.join(&b':')))
+}
+
 /// The terminal, when this command holds its foreground.
 pub struct Terminal {
     fd: OwnedFd,

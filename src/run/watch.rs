@@ -36,6 +36,7 @@ const COMMANDS: usize = 10_000;
 /// What has been seen.
 pub struct Watch {
     config: Config,
+    library: PathBuf,
     me: Owner,
     /// Seconds since 1970 at the start.
     pub started: f64,
@@ -76,6 +77,7 @@ impl Watch {
     pub fn new(setting: &Setting, command: Vec<OsString>) -> Watch {
         let mut watch = Watch {
             config: setting.config.clone(),
+            library: setting.library.clone(),
             me: Owner::current(),
             started: now::wall_ms() as f64 / 1000.0,
             start: Instant::now(),
@@ -296,7 +298,7 @@ impl Watch {
                 continue;
             }
             if self.suspects.get(pid) == Some(&start) {
-                let reason = super::elf::obstacle(&program).map_or_else(
+                let reason = super::elf::obstacle(&program, Some(&self.library), Path::new("/")).map_or_else(
                     || "its environment has no LD_PRELOAD, or the loader refused it".to_owned(),
                     |obstacle| obstacle.to_string(),
                 );

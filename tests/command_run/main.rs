@@ -4,6 +4,7 @@
 mod harness;
 
 mod deaths;
+mod musl;
 mod numbers;
 mod private_shm;
 

@@ -119,6 +119,19 @@ pub fn library() -> &'static Path {
     })
 }
 
+/// The library that `scripts/package` made for this machine's processor: in dist, or in the unpacked package that
+/// `SHMGUARD_PACKAGE` names.
+#[track_caller]
+pub fn packaged_library() -> PathBuf {
+    let package = std::env::var_os("SHMGUARD_PACKAGE").map(PathBuf::from).unwrap_or_else(|| {
+        let (arch, version) = (std::env::consts::ARCH, env!("CARGO_PKG_VERSION"));
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("dist/{arch}/shmguard-{version}-{arch}"))
+    });
+    let library = package.join("libshmguard.so");
+    assert!(library.is_file(), "there is no {}: scripts/package first", library.display());
+    library
+}
+
 /// The library as `cargo build` makes it: with debug assertions and overflow checks, not optimised.
 pub fn debug_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
@@ -131,6 +144,14 @@ pub fn installed_library(name: &str, package: &str) -> PathBuf {
     let directories = fs::read_dir("/usr/lib").expect("/usr/lib").flatten().map(|entry| entry.path());
     let mut found = directories.chain([PathBuf::from("/usr/lib"), PathBuf::from("/lib")]).map(|path| path.join(name));
     found.find(|path| path.is_file()).unwrap_or_else(|| panic!("no {name}: apt-get install {package}"))
+}
+
+/// musl's file, loader and C library in one.
+#[track_caller]
+pub fn musl() -> PathBuf {
+    let places = ["x86_64-linux-musl", "aarch64-linux-musl"].map(|triple| format!("/usr/lib/{triple}/libc.so"));
+    let found = places.iter().map(PathBuf::from).find(|path| path.is_file());
+    found.expect("no musl: apt-get install musl-tools")
 }
 
 fn build_library(profile: &[&str]) -> PathBuf {

@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use built::{debug_library, emulator, installed_library, library, program_file, Program};
+pub use built::{debug_library, emulator, installed_library, library, musl, packaged_library, program_file, Program};
 pub use events::{read_log, Event};
 pub use run::{Outcome, Run, Running};
 pub use same::{baseline, baseline_noisy, fill_shm, in_small, same, same_everywhere, Small, BALLAST, SEGMENT, SMALL};

@@ -8,25 +8,14 @@ mod rules;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use harness::{house, program_file};
+use harness::{house, packaged_library, program_file};
 use rules::{broken, Facts};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The library of the package for this machine's processor.
-fn packaged() -> PathBuf {
-    let package = std::env::var_os("SHMGUARD_PACKAGE").map(PathBuf::from).unwrap_or_else(|| {
-        let arch = std::env::consts::ARCH;
-        repository().join(format!("dist/{arch}/shmguard-{}-{arch}", env!("CARGO_PKG_VERSION")))
-    });
-    let library = package.join("libshmguard.so");
-    assert!(library.is_file(), "there is no {}: scripts/package first", library.display());
-    library
 }
 
 /// The hooks, from the one list of them: the table in shim/src/next.rs, `NAME = "name",`.
@@ -46,7 +35,7 @@ fn facts(path: &Path) -> Facts {
 
 #[test]
 fn the_packaged_library_keeps_all_rules() {
-    let library = packaged();
+    let library = packaged_library();
     let facts = facts(&library);
     assert_eq!(broken(&facts, &hooks()), Vec::<String>::new(), "{}: {facts:#?}", library.display());
     let bytes = fs::metadata(&library).expect("the library").len();
@@ -60,7 +49,7 @@ fn musl_has_every_symbol_that_the_packaged_library_needs() {
     let musl = musl.iter().map(Path::new).find(|path| path.is_file()).expect("no musl: apt-get install musl-tools");
     let there = facts(musl).exported;
     assert!(there.contains("__errno_location") && !there.contains("__open_2"), "{} is musl", musl.display());
-    let needed = facts(&packaged()).needed_symbols;
+    let needed = facts(&packaged_library()).needed_symbols;
     assert!(needed.len() > 20, "it needs something: {needed:?}");
     let missing: Vec<&String> = needed.difference(&there).collect();
     assert!(missing.is_empty(), "musl has no {missing:?}");
@@ -72,11 +61,11 @@ fn nothing_is_allocated_before_main() {
     house("size=8m", |house| {
         let born = || house.program("born").preload_before(&program_file("counting_malloc"));
         let without = born().without_library().output().well().silent();
-        let with = born().with_library(&packaged()).output().well().silent();
+        let with = born().with_library(&packaged_library()).output().well().silent();
         assert!(without.stdout.ends_with(" allocations before main\n"), "{without}");
         assert_eq!(with.stdout, without.stdout);
         // With a log as well, which is prepared in the constructor.
-        let logged = born().with_library(&packaged()).env("SHMGUARD_LOG", house.path("log")).output().well();
+        let logged = born().with_library(&packaged_library()).env("SHMGUARD_LOG", house.path("log")).output().well();
         assert_eq!(logged.stdout, without.stdout, "{logged}");
     });
 }
