@@ -45,7 +45,8 @@ impl Forecaster {
         }
         let path = std::ffi::CString::new(now.path.as_str()).ok()?;
         let shown = Shown { path: &path, fill: now.fill, capacity: Some(capacity), budget: limit };
-        let then = "what is written there without the library is not redirected: it fails or dies of SIGBUS then";
+        let then = "a program that has the library is redirected then; one without it, or a file that is just written there, fails or \
+                    dies of SIGBUS";
         Some(message::forecast(&shown, &forecast, who.as_str(), then))
     }
 }

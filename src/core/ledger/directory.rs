@@ -57,6 +57,9 @@ pub fn places(state: State<'_>, uid: u32) -> Vec<CString> {
         .collect()
 }
 
+/// What was said twice may be said again after so many seconds.
+const AGAIN_SECONDS: i64 = 600;
+
 impl Ledger {
     /// Opens (and makes, where it is not there) the ledger of this user for `guard`.
     ///
@@ -249,13 +252,24 @@ impl Ledger {
         self.directory().is_ok_and(|directory| fs::statat(&directory, name.bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
 
-    /// The situation has passed: `what` may be said again.
+    /// The situation has passed: `what` may be said again. After the first time that is granted every ten minutes only: a
+    /// healthy program may pass a level with every batch.
     pub fn forget(&self, what: &str) {
         let mut name = Text::<64>::new();
         name.add(format_args!("once.{what}"));
-        if let Ok(directory) = self.directory() {
-            let _ = fs::unlinkat(&directory, name.bytes(), AtFlags::empty());
+        let mut passed = Text::<72>::new();
+        passed.add(format_args!("once.passed.{what}"));
+        let Ok(directory) = self.directory() else { return };
+        if let Ok(before) = fs::statat(&directory, passed.bytes(), AtFlags::SYMLINK_NOFOLLOW) {
+            let age = crate::raw::clock(libc::CLOCK_REALTIME).tv_sec.saturating_sub(before.st_mtime);
+            if (0..AGAIN_SECONDS).contains(&age) {
+                return;
+            }
+            let _ = fs::unlinkat(&directory, passed.bytes(), AtFlags::empty());
         }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        drop(fs::openat(&directory, passed.bytes(), flags, Mode::RUSR | Mode::WUSR));
+        let _ = fs::unlinkat(&directory, name.bytes(), AtFlags::empty());
     }
 
     fn files(&self, directory: &OwnedFd) -> Vec<(Vec<u8>, Owner)> {

@@ -60,6 +60,9 @@ fn a_thing_is_said_once_until_it_is_forgotten() {
     assert!(!ledger.once("level.75"));
     ledger.forget("level.75");
     assert!(ledger.once("level.75"));
+    // The second time within ten minutes it has not.
+    ledger.forget("level.75");
+    assert!(!ledger.once("level.75"));
 }
 
 #[test]
