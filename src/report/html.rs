@@ -91,7 +91,7 @@ fn tiles(summary: &Summary, out: &mut String) {
             if targets.is_empty() { "nothing".to_owned() } else { targets },
         ),
         ("Segments", segments.created.to_string(), under),
-        ("Large enough", Flag(summary.suggested_shm_size).to_string(), "--shm-size without redirection".to_owned()),
+        ("Large enough", Flag(summary.suggested_shm_size).to_string(), format!("--shm-size, {}", text::aim(summary))),
     ];
     out.push_str("<div class=\"tiles\">\n");
     for (name, value, under) in tiles {

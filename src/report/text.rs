@@ -189,10 +189,10 @@ pub fn segments(summary: &Summary) -> String {
     line
 }
 
-/// The programs with the highest peaks.
+/// The programs with the highest peaks; not those that never had a byte, because what they asked for was refused.
 pub fn programs(summary: &Summary, most: usize) -> String {
-    let mut words: Vec<String> = summary
-        .programs
+    let had: Vec<_> = summary.programs.iter().filter(|program| program.peak_bytes > 0).collect();
+    let mut words: Vec<String> = had
         .iter()
         .take(most)
         .map(|program| {
@@ -200,10 +200,21 @@ pub fn programs(summary: &Summary, most: usize) -> String {
             format!("{}{processes} {}", program.command, Human(program.peak_bytes))
         })
         .collect();
-    if summary.programs.len() > most {
-        words.push(format!("and {} more", summary.programs.len() - most));
+    if had.len() > most {
+        words.push(format!("and {} more", had.len() - most));
     }
     words.join(", ")
+}
+
+/// What the suggested size is good for, by what this run had to bear.
+pub fn aim(summary: &Summary) -> &'static str {
+    let segments = &summary.segments;
+    match (segments.redirected, segments.refused) {
+        (1.., 0) => "to do without redirection",
+        (1.., 1..) => "to do without redirection and refusal",
+        (0, 1..) => "to have nothing refused",
+        (0, 0) => "to have room for all",
+    }
 }
 
 /// What to ask for, in docker's, compose's and Kubernetes' words; or that what there is suffices.
@@ -228,7 +239,8 @@ pub fn advice(summary: &Summary) -> String {
     let budget = summary.guard.budget_bytes.unwrap_or(u64::MAX);
     if !died && (Cure { demand, capacity: summary.guard.capacity_bytes, budget }).is_budget() {
         return format!(
-            "to do without redirection: SHMGUARD_BUDGET={}; {} has {}",
+            "{}: SHMGUARD_BUDGET={}; {} has {}",
+            aim(summary),
             Flag(demand),
             summary.guard.path,
             Human(summary.guard.capacity_bytes.unwrap_or(0))
@@ -243,7 +255,8 @@ pub fn advice(summary: &Summary) -> String {
     } else {
         format!("{}Mi", size.div_ceil(1 << 20))
     };
-    let until = if died { "what it wanted until it died would fit with" } else { "to do without redirection:" };
+    let until =
+        if died { "what it wanted until it died would fit with".to_owned() } else { format!("{}:", aim(summary)) };
     format!(
         "{until} --shm-size={flag} (docker), shm_size: {flag} (compose), sizeLimit: {kubernetes} (Kubernetes: \
          emptyDir, medium: Memory, at {})",

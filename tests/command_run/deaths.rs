@@ -96,6 +96,28 @@ fn causes_other_than_bytes_are_named() {
     });
 }
 
+#[test]
+fn what_was_refused_is_not_told_as_had_or_as_redirected() {
+    house("size=16m", |house| {
+        let (fate, bytes) = (path("fate"), (40 * MIB).to_string());
+        let output = run(house, &["--mode", "refuse", "--", &fate, "ftruncate", &bytes]);
+        let text = stderr(&output);
+        assert!(
+            text.contains("to have nothing refused: --shm-size=") && !text.contains("without redirection"),
+            "{text}"
+        );
+        assert!(!text.contains("by program"), "{text}");
+        // With a log of all events, and beside a program that had something.
+        let script = format!("{} /had {MIB} 600 1 unlink; {fate} ftruncate {bytes}", path("hold"));
+        let (output, _) = report(house, &["--mode", "refuse", "--", "sh", "-c", &script]);
+        let text = stderr(&output);
+        let line = text.lines().find(|line| line.contains("by program: ")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("1.0 MiB") && !line.contains(" 0 B"), "{line}");
+        let redirected = run(house, &["--", &fate, "ftruncate", &bytes]);
+        assert!(stderr(&redirected).contains("to do without redirection: --shm-size="), "{}", stderr(&redirected));
+    });
+}
+
 /// Runs a shell script that reaches a limit, says "ready", makes a new file in /dev/shm every tenth of a second and fails when
 /// it is told to; until a good number of looks are in the log. Returns the summary.
 fn summary_of_failure(house: &House, script: &str) -> String {
