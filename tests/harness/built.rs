@@ -89,7 +89,7 @@ fn compiler() -> Vec<String> {
     words
 }
 
-/// What runs the programs: `SHMGUARD_TEST_EMULATOR` (words, such as `qemu-aarch64-static -L /usr/aarch64-linux-gnu`); else
+/// What runs the programs: `SHMGUARD_TEST_EMULATOR` (words, such as `qemu-aarch64-static -L /`); else
 /// nothing, and they run by themselves.
 pub fn emulator() -> Vec<String> {
     let words = std::env::var("SHMGUARD_TEST_EMULATOR").unwrap_or_default();
