@@ -1,5 +1,7 @@
 //! Which process this is and which others are alive, as /proc tells it.
 
+use std::os::fd::{AsFd, BorrowedFd};
+
 use rustix::fs::{self, Dir, Mode, OFlags};
 use rustix::io::{self, Errno};
 
@@ -25,7 +27,7 @@ impl Owner {
     /// This process.
     pub fn current() -> Owner {
         let pid = raw::getpid();
-        let (start, parent) = stat_of(c"/proc/self/stat".to_bytes()).unwrap_or((0, 0));
+        let (start, parent) = stat_of(b"/proc/self").unwrap_or((0, 0));
         let namespace = fs::stat(c"/proc/self/ns/pid").map_or(0, |stat| stat.st_ino);
         Owner { boot: boot_id(), namespace, pid, parent, start }
     }
@@ -44,7 +46,11 @@ pub fn boot_id() -> u32 {
 /// # Errors
 /// The kernel's.
 pub fn read_start(path: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
-    let file = fs::openat(fs::CWD, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
+    read_start_at(fs::CWD, path, buffer)
+}
+
+fn read_start_at(directory: BorrowedFd<'_>, path: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
+    let file = fs::openat(directory, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match io::read(&file, rest) {
@@ -57,10 +63,15 @@ pub fn read_start(path: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
     Ok(length)
 }
 
-/// (start time in ticks, parent) from a /proc/PID/stat file.
-fn stat_of(path: &[u8]) -> Result<(u64, i32), Errno> {
+/// (start time in ticks, parent) from the file `stat` of a directory /proc/PID.
+///
+/// In two steps, because qemu-user (open_self_stat in its linux-user/syscall.c) answers a process that opens its own stat by its whole
+/// name with a text of its own making, in which a forked child has its parent's start time. All others see the kernel's, and
+/// would take each such process for one that is gone, and what it has just made for a leftover.
+fn stat_of(process: &[u8]) -> Result<(u64, i32), Errno> {
+    let directory = fs::openat(fs::CWD, process, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut text = [0u8; 768];
-    let length = read_start(path, &mut text)?;
+    let length = read_start_at(directory.as_fd(), b"stat", &mut text)?;
     parse_stat(text.get(..length).unwrap_or(&[])).ok_or(Errno::INVAL)
 }
 
@@ -77,14 +88,14 @@ pub fn parse_stat(line: &[u8]) -> Option<(u64, i32)> {
 /// Start time of a process in clock ticks since boot.
 pub fn start_of(pid: i32) -> Option<u64> {
     let mut path = Text::<40>::new();
-    path.add(format_args!("/proc/{pid}/stat"));
+    path.add(format_args!("/proc/{pid}"));
     stat_of(path.bytes()).ok().map(|(start, _)| start)
 }
 
 /// Is the process with this number and start time alive in this pid namespace? True also when that cannot be known.
 pub fn is_alive(pid: i32, start: u64) -> bool {
     let mut path = Text::<40>::new();
-    path.add(format_args!("/proc/{pid}/stat"));
+    path.add(format_args!("/proc/{pid}"));
     match stat_of(path.bytes()) {
         Ok((found, _)) => start == 0 || found == start,
         // Without /proc nothing is known; where /proc itself is there, the process is not.
