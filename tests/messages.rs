@@ -470,3 +470,19 @@ fn a_segment_that_still_fits_does_not_silence_the_one_that_dies() {
         outcome.said_once(&["for s1", "Touching it may end the process with SIGBUS"]);
     });
 }
+
+#[test]
+fn in_the_size_that_would_have_been_enough_nothing_is_redirected() {
+    // Large and small segments in turns, as a loader makes them.
+    let farewell = |size: &str| {
+        let mut line = None;
+        house(size, |house| {
+            let outcome = house.program("loader").number(9).number(2 * MIB).number(5).output().well();
+            line = outcome.said().into_iter().find(|line| line.contains("peak demand")).map(str::to_owned);
+        });
+        line
+    };
+    let line = farewell("size=8m").expect("something was redirected");
+    let size = line.split("--shm-size=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a size");
+    assert_eq!(farewell(&format!("size={size}")), None, "in {size}, which {line} had promised");
+}

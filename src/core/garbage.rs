@@ -171,7 +171,7 @@ fn scan(
         let name = entry.file_name().to_bytes();
         match entry.file_type() {
             FileType::Symlink => {
-                let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 256];
+                let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); crate::link::LONGEST];
                 // A link is followed to files of its own owner only: another user's does not keep a file of ours.
                 let Ok(stat) = fs::statat(&listing, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
                 if stat.st_uid != own.uid {

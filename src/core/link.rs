@@ -16,6 +16,12 @@ use crate::segment::Identity;
 use crate::target::{Label, TargetName};
 use crate::text::Text;
 
+/// A link's text has at most so many bytes: the longest directory, a slash, and a name of a target (at most 128).
+pub(crate) const LONGEST: usize = LONGEST_DIRECTORY + 1 + 128;
+
+/// Directories with longer paths are no targets, in bytes.
+pub const LONGEST_DIRECTORY: usize = 480;
+
 /// A link of ours in a guard.
 #[derive(Clone)]
 pub struct Link {
@@ -31,7 +37,7 @@ pub struct Link {
 
 /// Reads `name` below the guard; `None` if it is not a link of our form into one of `targets`.
 pub fn read(guard: BorrowedFd<'_>, name: &[u8], targets: &[TargetSpec]) -> Option<Link> {
-    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 256];
+    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); LONGEST];
     let (text, _) = fs::readlinkat_raw(guard, name, &mut buffer).ok()?;
     let (target, file) = split(text, targets)?;
     let stat = fs::statat(guard, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;

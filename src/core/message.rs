@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fmt::{self, Display};
 
-use crate::policy::suggested_capacity;
+use crate::policy::{demand_of_stream, suggested_capacity};
 use crate::size::{Flag, Human};
 use crate::target::Medium;
 use crate::text::{Printable, Text};
@@ -66,7 +66,9 @@ impl Display for Full<'_> {
         // It was judged to fit and then found too little to reserve, or it was made in a target because larger ones come.
         let was_taken = guard.capacity.is_some() && guard.fill.saturating_add(*bytes) <= guard.budget;
         match has_room {
-            _ if was_taken => write!(f, "is too small ({guard} in use, the rest is needed for others)"),
+            _ if was_taken => {
+                write!(f, "is too small ({guard} in use, the rest is kept for larger ones of this program)")
+            }
             true if guard.is_budgeted() => {
                 write!(f, "would exceed its budget of {} ({guard} in use)", Human(guard.budget))
             }
@@ -204,7 +206,8 @@ pub fn cannot(guard: &Shown<'_>, asking: &Asking<'_>, why: &dyn Display, then: &
 /// At the end of the last process: what was measured.
 pub fn farewell(guard: &CStr, sum: &crate::ledger::Totals, where_to: &dyn Display) -> Line {
     let capacity = (sum.capacity > 0).then_some(sum.capacity);
-    let cure = Cure { demand: sum.demand_peak, capacity, budget: if sum.budget > 0 { sum.budget } else { u64::MAX } };
+    let demand = demand_of_stream(sum.demand_peak, sum.created, sum.largest);
+    let cure = Cure { demand, capacity, budget: if sum.budget > 0 { sum.budget } else { u64::MAX } };
     let created = sum.created;
     let unsaved = sum.unsaved.saturating_add(sum.refused);
     let mut text = Text::<400>::new();
@@ -278,7 +281,7 @@ mod tests {
             (
                 50,
                 60,
-                "is too small (0 B of 64.0 MiB in use, the rest is needed for others): ",
+                "is too small (0 B of 64.0 MiB in use, the rest is kept for larger ones of this program): ",
                 " --shm-size=65m (docker) would",
             ),
             (62, 60, "is too small (0 B of 64.0 MiB in use, budget 60.0 MiB): ", " --shm-size=67m (docker) would"),

@@ -197,6 +197,19 @@ pub fn suggested_capacity(demand: u64) -> u64 {
     demand.saturating_add(sixteenth.clamp(256 << 10, 64 << 20))
 }
 
+/// The demand for which a size is suggested in the end, in bytes: of a stream of segments the next one is made room for before
+/// the last has gone, so one more of the largest than was there at the peak.
+pub fn demand_of_stream(demand: u64, segments: u64, largest: u64) -> u64 {
+    if segments >= STREAM {
+        demand.saturating_add(largest.min(demand / 2))
+    } else {
+        demand
+    }
+}
+
+/// So many segments are a stream.
+const STREAM: u64 = 8;
+
 /// What a target in memory must leave of the memory that is there: an eighth.
 fn headroom(left: u64) -> u64 {
     left / 8

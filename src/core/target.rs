@@ -176,6 +176,9 @@ impl Directory {
     /// # Errors
     /// [`Unusable`], to be told to the user once.
     pub fn open(path: &CStr, guard: Identity) -> Result<Directory, Unusable> {
+        if path.to_bytes().len() > crate::link::LONGEST_DIRECTORY {
+            return Err(Unusable::Cannot(Errno::NAMETOOLONG));
+        }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = fs::openat(fs::CWD, path, flags, Mode::empty()).map_err(Unusable::Cannot)?;
         let stat = fs::fstat(&fd).map_err(Unusable::Cannot)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use shmguard_core::ledger::Process;
-use shmguard_core::policy::suggested_capacity;
+use shmguard_core::policy::{demand_of_stream, suggested_capacity};
 
 use super::lives::Lives;
 use super::log::{Event, Own, Sample, Size, What, Who};
@@ -349,7 +349,15 @@ impl Builder {
             summary.command = summary.programs.iter().map(|program| program.command.clone()).collect();
         }
         const MIB: u64 = 1 << 20;
-        let wanted = summary.peak.demand_bytes.max(self.wanted);
+        let demand = summary.peak.demand_bytes;
+        let wanted = match self.wanted {
+            0 => {
+                let largest = summary.largest.iter().map(|large| large.bytes).max().unwrap_or(0);
+                demand_of_stream(demand, summary.segments.created, largest)
+            }
+            // Something died before it had what it wanted: the explanation names the same size.
+            wanted => demand.max(wanted),
+        };
         summary.suggested_shm_size = suggested_capacity(wanted).div_ceil(MIB).saturating_mul(MIB);
         summary.timeline = points;
         summary

@@ -34,6 +34,36 @@ fn a_target_that_is_no_directory() {
 }
 
 #[test]
+fn a_target_with_a_path_that_is_too_long() {
+    house("size=8m", |house| {
+        let long = house.path(&"a".repeat(250)).join("b".repeat(250));
+        fs::create_dir_all(&long).expect("directories");
+        open_to_all(&long, 0o1777);
+        let outcome = fate(house).env("SHMGUARD_REDIRECT", &long).output().killed_by(Signal::BUS);
+        outcome.said_some(&["aaaaaaaa", "is not used", "longer than 480 bytes"]);
+        house.nothing_left();
+    });
+}
+
+#[test]
+fn a_target_with_a_long_path_is_a_target() {
+    let describe = |house: &House| house.program("segment").arg("shm_open").arg("ftruncate").number(12 * MIB);
+    let expected = harness::baseline(describe);
+    for length in [140, 160, 170, 200, 240] {
+        house("size=8m", |house| {
+            let long = house.path(&"a".repeat(length)).join("b".repeat(100));
+            fs::create_dir_all(&long).expect("directories");
+            open_to_all(&long, 0o1777);
+            let outcome = describe(house).env("SHMGUARD_REDIRECT", &long).output().well();
+            assert_eq!(outcome.stdout, expected.stdout, "{length}: {outcome}");
+            outcome.said_some(&["goes to"]);
+            assert_eq!(left_in(&long), Vec::<String>::new());
+            house.nothing_left();
+        });
+    }
+}
+
+#[test]
 fn a_target_that_may_not_be_written() {
     house("size=8m", |house| {
         fs::create_dir(house.path("closed")).expect("a directory");

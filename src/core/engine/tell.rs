@@ -356,7 +356,7 @@ impl Engine {
         }
         let line = message::line(format_args!(
             "target {} of {variable} is not used: {}. Expected a directory that this user can write",
-            message::path(&spec.path),
+            Printable(spec.path.to_bytes().get(..200).unwrap_or(spec.path.to_bytes())),
             UnusableWords(unusable)
         ));
         let mut what = Text::<32>::new();

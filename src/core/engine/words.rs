@@ -25,6 +25,9 @@ impl Display for UnusableWords {
             Unusable::Cannot(Errno::NOENT) => f.write_str("it does not exist"),
             Unusable::Cannot(Errno::NOTDIR) => f.write_str("it is not a directory"),
             Unusable::Cannot(Errno::ACCESS) => f.write_str("it cannot be entered by this user"),
+            Unusable::Cannot(Errno::NAMETOOLONG) => {
+                write!(f, "its path is longer than {} bytes", crate::link::LONGEST_DIRECTORY)
+            }
             Unusable::Cannot(error) => write!(f, "it cannot be opened (errno {})", error.raw_os_error()),
             Unusable::ReadOnly => f.write_str("it is mounted read-only"),
             Unusable::NotWritable => f.write_str("this user may not write there"),
