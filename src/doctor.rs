@@ -64,6 +64,12 @@ pub struct Args {
     young: u64,
 }
 
+/// Does systemd-logind remove the segments of this user when the last session ends? By which setting. Read below `root`.
+pub fn removes_ipc(root: &Path) -> Option<String> {
+    let found = removal::RemoveIpc::look(&Root::open(root).ok()?);
+    (found.on && found.logind && found.concerns_us).then(|| found.source())
+}
+
 /// All that was looked at.
 #[derive(Debug, Serialize)]
 pub struct Patient {

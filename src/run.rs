@@ -55,6 +55,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE", value_parser = report_file)]
     report: Option<PathBuf>,
 
+    /// The tree from which the machine's settings are read
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+
     #[command(flatten)]
     variables: options::Options,
 
@@ -174,6 +178,8 @@ fn open_report(path: &Path) -> anyhow::Result<(fs::File, PathBuf, bool)> {
 pub(crate) struct Setting {
     /// The library.
     library: PathBuf,
+    /// The tree from which the machine's settings are read.
+    root: PathBuf,
     /// The library's configuration, as it will read it.
     config: Config,
     /// Variables to set (`None`: to remove) for CMD.
@@ -233,7 +239,7 @@ impl Setting {
             bail!("no directory can be written for the log of --report: neither /run/user/UID nor /var/tmp nor /tmp");
         }
         let config = merged(&environment);
-        Ok(Setting { library, config, environment, directory, log, whole_log, keeps_log })
+        Ok(Setting { library, root: args.root.clone(), config, environment, directory, log, whole_log, keeps_log })
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::thread::{nanosleep, sched_yield};
 use rustix::time::Timespec;
 
 /// (st_dev, st_ino): what a file is. Asked at the moment of use, for a descriptor number proves nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Identity {
     /// st_dev of the file.
     pub dev: u64,

@@ -49,6 +49,14 @@ impl RemoveIpc {
         found.concerns_us = concerns(root);
         found
     }
+
+    /// What makes it so, where it is on.
+    pub fn source(&self) -> String {
+        match &self.set_by {
+            Some(file) => format!("RemoveIPC=yes in {file}"),
+            None => "systemd-logind's default RemoveIPC=yes".into(),
+        }
+    }
 }
 
 /// The value of a line `RemoveIPC=...`.

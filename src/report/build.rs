@@ -23,6 +23,8 @@ pub struct Builder {
     last: f64,
     processes: HashSet<(i64, u64)>,
     programs: HashMap<String, Program>,
+    /// Removals of names that the log tells.
+    pub unlinked: u64,
     by_process: HashSet<(String, i64, u64)>,
     names: HashMap<Box<str>, i64>,
     sized: HashSet<(u64, u64, Box<str>)>,
@@ -94,6 +96,7 @@ impl Builder {
             }
             What::Size(size) => self.size(event, size),
             What::Unlink { name } => {
+                self.unlinked += 1;
                 self.names.remove(name);
             }
             What::Warn { kind, text } => {

@@ -58,7 +58,11 @@ pub fn summarise(setting: &mut Setting, mut watch: Watch, ended: &Ended) -> Summ
         builder.large(large);
     }
     if let Some(now) = after.as_ref().or(watch.last.as_ref()) {
-        builder.totals(&totals(&watch, now), &paths);
+        let sum = totals(&watch, now);
+        // A whole log has those that are counted, too.
+        watch.evidence.unlinked =
+            if setting.whole_log { builder.unlinked.max(sum.unlinked) } else { builder.unlinked + sum.unlinked };
+        builder.totals(&sum, &paths);
     }
     if !setting.whole_log {
         add_programs(&mut builder, &mut watch);

@@ -1,10 +1,12 @@
 //! What speaks for one cause of a death or another: collected while CMD runs, for afterwards everything is empty again.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use shmguard_core::config::Config;
 use shmguard_core::guard::Guard;
+use shmguard_core::segment::Identity;
 
 use crate::now::{Now, Place};
 
@@ -48,6 +50,12 @@ pub struct Evidence {
     pub descriptors: Option<(String, u64, u64)>,
     /// The process that came nearest to vm.max_map_count: command, used, limit.
     pub maps: Option<(String, u64, u64)>,
+    /// Names in the guard that processes of the run held when they were last seen.
+    pub held_names: HashMap<Identity, String>,
+    /// Names that went while processes held the segments.
+    pub vanished: Vec<String>,
+    /// Names that processes of the run removed.
+    pub unlinked: u64,
     /// Kills by the memory cgroup's out-of-memory killer before the start; `None`: not to be read.
     pub oom_kills_before: Option<u64>,
 }
@@ -61,6 +69,7 @@ impl Evidence {
             self.strangers = now.strangers;
         }
         self.wanted = self.wanted.max(now.fill);
+        self.see_names(now);
         self.room(now.space.free, now.space.inodes, now.space.inodes_free);
         let unfilled: Vec<Unfilled> = now
             .segments
@@ -76,6 +85,19 @@ impl Evidence {
         if !unfilled.is_empty() {
             self.unfilled = unfilled;
         }
+    }
+
+    fn see_names(&mut self, now: &Now) {
+        let held = now.segments.iter().filter(|one| one.place == Place::Guard && !one.holders.is_empty());
+        let mut names = HashMap::new();
+        for segment in held {
+            if segment.named {
+                names.insert(segment.identity, segment.name.clone());
+            } else if let Some(name) = self.held_names.remove(&segment.identity) {
+                self.vanished.push(name);
+            }
+        }
+        self.held_names = names;
     }
 
     /// Looks at the room alone: at the moment of a death.

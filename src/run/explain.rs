@@ -186,6 +186,9 @@ fn other_causes(builder: &Builder, watch: &Watch) -> Option<String> {
         let limit = builder.summary.memory.cgroup_limit_bytes.unwrap_or(0);
         return Some(format!("the memory cgroup (limit {}) was out of memory and killed a process", Human(limit)));
     }
+    if let Some(line) = removed_by_others(watch, path) {
+        return Some(line);
+    }
     if let Some((0, inodes)) = evidence.inodes {
         return Some(format!(
             "{path} had no inode left ({inodes} files), whatever it had in bytes: remove stale files or mount it with a larger nr_inodes"
@@ -236,6 +239,27 @@ fn other_causes(builder: &Builder, watch: &Watch) -> Option<String> {
         ));
     }
     None
+}
+
+/// Names that went although nobody of the run removed so many. Who was killed, or runs without the library, may have removed
+/// some without being counted: then nothing is said.
+fn removed_by_others(watch: &Watch, path: &str) -> Option<String> {
+    let evidence = &watch.evidence;
+    let first = evidence.vanished.first()?;
+    if evidence.vanished.len() as u64 <= evidence.unlinked || !watch.killed.is_empty() || !watch.without.is_empty() {
+        return None;
+    }
+    let names = match evidence.vanished.len() {
+        1 => format!("the name of {} vanished from {path} while it was in use", shown(first)),
+        several => format!("{several} names, {} the first, vanished from {path} while they were in use", shown(first)),
+    };
+    Some(match crate::doctor::removes_ipc(&watch.root) {
+        Some(source) => format!(
+            "{names}, and no process of this run removed it: systemd-logind does so when the last session of a user ends \
+             ({source}). sudo loginctl enable-linger USER, or RemoveIPC=no in /etc/systemd/logind.conf"
+        ),
+        None => format!("{names}, and no process of this run removed it: somebody else did (another job, a clean-up)"),
+    })
 }
 
 /// Was there too little left to touch a page? What is freed by a death is gone before anybody looks, so nearly full counts.

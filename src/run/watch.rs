@@ -37,6 +37,8 @@ const COMMANDS: usize = 10_000;
 pub struct Watch {
     config: Config,
     library: PathBuf,
+    /// Below it the machine's settings are read.
+    pub root: PathBuf,
     me: Owner,
     /// Seconds since 1970 at the start.
     pub started: f64,
@@ -78,6 +80,7 @@ impl Watch {
         let mut watch = Watch {
             config: setting.config.clone(),
             library: setting.library.clone(),
+            root: setting.root.clone(),
             me: Owner::current(),
             started: now::wall_ms() as f64 / 1000.0,
             start: Instant::now(),

@@ -7,6 +7,7 @@ mod deaths;
 mod musl;
 mod numbers;
 mod private_shm;
+mod removal;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

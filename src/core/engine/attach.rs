@@ -131,6 +131,7 @@ impl Engine {
 
     /// As [`Engine::unlinked`], after a rename over the name.
     pub fn replaced(&self, unlinking: &Unlinking) {
+        self.tally.unlinked.add(1);
         let doubtful = Unlinking { link: None, guard: unlinking.guard, name: unlinking.name.clone(), doubtful: true };
         if let Some(link) = &unlinking.link {
             self.unlinked(&Unlinking { link: Some(link.clone()), ..doubtful });

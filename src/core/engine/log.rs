@@ -119,11 +119,14 @@ impl Engine {
         self.outlet.log(event.finish());
     }
 
-    /// A name went, in a process that takes part.
+    /// This process has removed a name. It is counted; one that takes no part has no record to count it in, and tells
+    /// `shmguard run`, which asks who removed what.
     #[cold]
     #[inline(never)]
     pub fn log_unlinked(&self, guard: usize, name: &[u8]) {
-        if !self.logs_all() || !self.is_touched() || !self.is_here() {
+        self.tally.unlinked.add(1);
+        let told = if self.is_touched() { self.logs_all() } else { self.config.run.is_some() };
+        if !told || !self.is_here() {
             return;
         }
         let mut event = self.event("unlink");

@@ -27,6 +27,7 @@ pub(super) struct Tally {
     pub(super) unsaved: Count,
     pub(super) warnings: Count,
     pub(super) attached: Count,
+    pub(super) unlinked: Count,
     /// In bytes, as the next one.
     pub(super) bytes_created: Count,
     pub(super) bytes_redirected: Count,
@@ -49,6 +50,7 @@ impl Tally {
         record.created = self.created.get();
         record.warnings = self.warnings.get();
         record.attached = self.attached.get();
+        record.unlinked = self.unlinked.get();
         record.bytes_created = self.bytes_created.get();
         record.bytes_redirected = self.bytes_redirected.get();
         record.largest = self.largest.load(Ordering::Relaxed);
@@ -63,11 +65,14 @@ impl Tally {
             unsaved,
             warnings,
             attached,
+            unlinked,
             bytes_created,
             bytes_redirected,
             largest,
         } = self;
-        for count in [created, redirected, refused, unsaved, warnings, attached, bytes_created, bytes_redirected] {
+        for count in
+            [created, redirected, refused, unsaved, warnings, attached, unlinked, bytes_created, bytes_redirected]
+        {
             count.0.store(0, Ordering::Relaxed);
         }
         largest.store(0, Ordering::Relaxed);

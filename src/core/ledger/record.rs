@@ -121,6 +121,8 @@ process_record! {
     targets = 27,
     /// Start time of the parent.
     parent_start = 28,
+    /// Names in guarded directories that this process removed.
+    unlinked = 29,
 }
 
 /// Sums over processes that are gone.
@@ -138,6 +140,7 @@ impl Process {
             (&mut self.bytes_created, other.bytes_created),
             (&mut self.bytes_redirected, other.bytes_redirected),
             (&mut self.attached, other.attached),
+            (&mut self.unlinked, other.unlinked),
             (&mut self.processes, other.processes),
         ] {
             *mine = mine.saturating_add(theirs);

@@ -81,10 +81,7 @@ pub(super) fn remove_ipc(patient: &Patient) -> Option<Finding> {
     if !found.on || (explicit.is_none() && !(found.logind && found.concerns_us)) {
         return None;
     }
-    let source = match explicit {
-        Some(file) => format!("RemoveIPC=yes in {file}"),
-        None => "systemd-logind's default RemoveIPC=yes".into(),
-    };
+    let source = found.source();
     let reach = match (found.logind, found.concerns_us) {
         (false, _) => " (logind does not run here now)",
         (true, true) => "",
