@@ -36,7 +36,7 @@ fn poll_once(how: &str, describe: impl Fn(&House, u64) -> Run + Sync) {
         let early = outcome.stderr.split("came early ").nth(1).and_then(|rest| rest.split(' ').next());
         let early: u64 = early.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{outcome}"));
         assert!(early > 0, "nobody came early ({how}): the test tests nothing; {outcome}");
-        let kept = outcome.stderr.split("kept ").nth(1).and_then(|rest| rest.split(' ').next());
+        let kept = outcome.stderr.split("times, kept ").nth(1).and_then(|rest| rest.split(' ').next());
         let kept: u64 = kept.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{outcome}"));
         let most = if how == "kernel" { MOST_KEPT } else { 0 };
         assert!(kept <= most, "{kept} attachers ({how}) kept the empty file of an exchange; {outcome}");
