@@ -73,6 +73,11 @@ fn who_holds_it_by_o_path_from_before_keeps_the_empty_file() {
 }
 
 #[test]
+fn the_signal_chosen_for_a_descriptor_is_lost() {
+    differs("watched", "F_GETSIG", ["kept", "lost", "lost"]);
+}
+
+#[test]
 fn copy_file_range_between_file_systems_is_refused() {
     differs("watched", "copy_file_range", ["copied", "Invalid cross-device link", "Invalid cross-device link"]);
 }
