@@ -47,6 +47,7 @@ static void one(const char *name, size_t n) {
     CHECK(again >= 0 && size_of(again) == n);
     char other[40];
     snprintf(other, sizeof other, "/dev/shm%s", name);
+    CHECK(fchown(fd, geteuid(), getegid()) == 0 && chown(other, geteuid(), getegid()) == 0);
     CHECK(unlink(other) == 0);
     CHECK(munmap(p, n) == 0 && close(fd) == 0 && close(again) == 0);
 }

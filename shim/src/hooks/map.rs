@@ -62,7 +62,7 @@ fn failed(fd: c_int) {
     let error = errno::get();
     if error == libc::ENOMEM {
         if let Some(engine) = life::engine() {
-            life::lightly((), || engine.mapping_failed(fd));
+            life::shielded((), || engine.mapping_failed(fd));
             errno::set(error);
         }
     }

@@ -6,6 +6,7 @@ use rustix::fs;
 
 use super::Engine;
 use crate::link::{self, Link};
+use crate::quiet::undisturbed;
 use crate::segment::{Identity, Name, Place};
 
 /// A name in a guard whose file is about to be given to somebody else: a link of ours, and its target has the same owner.
@@ -24,9 +25,12 @@ impl Engine {
         }
         let Some(stat) = crate::borrow(fd).and_then(|fd| fs::fstat(fd).ok()) else { return };
         let identity = Identity::of(&stat);
-        if !self.table.may_hold(identity) {
-            return;
+        if self.table.may_hold(identity) {
+            undisturbed(|| self.pass_link_on(identity));
         }
+    }
+
+    fn pass_link_on(&self, identity: Identity) {
         let found = self.table.find(identity).and_then(|mut held| {
             let segment = held.get()?;
             let redirected = matches!(segment.place, Place::Target(_)) && !segment.name.is_empty();
