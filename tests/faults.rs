@@ -218,7 +218,8 @@ fn who_opens_in_the_middle_of_an_exchange_sees_one_object() {
             let delays = "inject=renameat2:delay_enter=8000:delay_exit=8000";
             let options =
                 ["strace", "-f", "-qq", "-o", trace.to_str().expect("plain"), "-e", "trace=renameat2", "-e", delays];
-            let run = house.program("race_attach").arg(way).number(SEGMENT).number(ROUNDS).number(5000).under(&options);
+            let run =
+                house.program("race_attach").arg(way).number(SEGMENT).number(ROUNDS).number(30_000).under(&options);
             let outcome = run.output().well();
             assert_eq!(outcome.stdout, format!("{ROUNDS} rounds\n"), "{way}: {outcome}");
             let trace = fs::read_to_string(trace).expect("strace's output");

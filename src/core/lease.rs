@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 
-use crate::raw;
+use crate::raw::{self, Told};
 
 /// Why no lease was had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,12 @@ impl Lease<'_> {
     ///
     /// Only under a lease, where the signals are blocked: SIGIO of this one comes to this thread as well.
     pub fn while_others_wait<R>(&self, file: BorrowedFd<'_>, work: impl FnOnce() -> R) -> R {
-        let taken = raw::set_signal_owner(file, raw::gettid()).and_then(|()| raw::set_lease(file, libc::F_WRLCK));
+        let taken = raw::tell(file, Told::thread(raw::gettid())).and_then(|()| raw::set_lease(file, libc::F_WRLCK));
         let done = work();
         if taken.is_ok() {
             let _ = raw::set_lease(file, libc::F_UNLCK);
         }
-        let _ = raw::set_signal_owner(file, 0);
+        let _ = raw::tell(file, Told::thread(0));
         done
     }
 }
@@ -50,7 +50,8 @@ impl Lease<'_> {
 /// Runs `work` under a write lease on the open file of `fd`.
 ///
 /// `fd` must have been got by an open call: on the descriptor that memfd_create itself returns a lease answers the wrong
-/// way round. After the call no lease is held, no SIGIO of ours is pending and this thread's signal mask is what it was.
+/// way round. After the call no lease is held, no SIGIO of ours is pending, and this thread's signal mask and what the program chose
+/// with F_SETOWN and F_SETSIG are what they were.
 ///
 /// # Errors
 /// [`Denied`] when no lease was had; `work` has not been run then.
@@ -58,7 +59,9 @@ pub fn with_lease<R>(fd: BorrowedFd<'_>, work: impl FnOnce(&Lease<'_>) -> R) -> 
     let old_mask = raw::block_signals(raw::ALL_SIGNALS).map_err(|_| Denied::Unsupported)?;
     let sigio = raw::only(libc::SIGIO);
     let was_pending = raw::pending_signals() & sigio != 0;
-    let result = match raw::set_signal_owner(fd, raw::gettid()).and_then(|()| raw::set_lease(fd, libc::F_WRLCK)) {
+    // What the program has chosen with F_SETOWN and F_SETSIG: its signal would not be drained here, and it is to stay.
+    let chosen = raw::told(fd).unwrap_or(Told::thread(0));
+    let result = match raw::tell(fd, Told::thread(raw::gettid())).and_then(|()| raw::set_lease(fd, libc::F_WRLCK)) {
         Ok(()) => {
             let done = work(&Lease { fd });
             // Where `work` put another file behind the descriptor the lease went with the old one, and this does nothing.
@@ -68,10 +71,12 @@ pub fn with_lease<R>(fd: BorrowedFd<'_>, work: impl FnOnce(&Lease<'_>) -> R) -> 
         Err(Errno::AGAIN) => Err(Denied::Shared),
         Err(_) => Err(Denied::Unsupported),
     };
-    let _ = raw::set_signal_owner(fd, 0);
+    let _ = raw::tell(fd, Told::thread(0));
     if !was_pending {
         while raw::drain_signal(sigio) {}
     }
+    // By now another file may be behind the descriptor: it takes the choice over.
+    let _ = raw::tell(fd, chosen);
     let _ = raw::set_signal_mask(old_mask);
     result
 }

@@ -137,17 +137,51 @@ pub fn lease(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct OwnerEx {
     kind: i32,
     pid: i32,
 }
 
-/// Signals about the open file of `fd` go to thread `tid` alone (F_SETOWN_EX with F_OWNER_TID); 0 = to nobody.
-pub fn set_signal_owner(fd: BorrowedFd<'_>, tid: i32) -> Result<(), Errno> {
-    const F_SETOWN_EX: i32 = 15;
-    const F_OWNER_TID: i32 = 0;
-    let owner = OwnerEx { kind: F_OWNER_TID, pid: tid };
-    fcntl(fd, F_SETOWN_EX, &raw const owner as usize).map(drop)
+/// Who is told by which signal of an open file (fcntl(2), F_SETOWN_EX and F_SETSIG).
+#[derive(Clone, Copy)]
+pub struct Told {
+    owner: OwnerEx,
+    /// 0 = SIGIO.
+    signal: usize,
+}
+
+impl Told {
+    /// Thread `tid` alone, by SIGIO; 0 = nobody.
+    pub fn thread(tid: i32) -> Told {
+        const F_OWNER_TID: i32 = 0;
+        Told { owner: OwnerEx { kind: F_OWNER_TID, pid: tid }, signal: 0 }
+    }
+}
+
+const F_SETOWN_EX: i32 = 15;
+const F_GETOWN_EX: i32 = 16;
+const F_SETSIG: i32 = 10;
+const F_GETSIG: i32 = 11;
+
+/// Who is told of the open file of `fd`.
+///
+/// # Errors
+/// The kernel's.
+pub fn told(fd: BorrowedFd<'_>) -> Result<Told, Errno> {
+    let mut told = Told::thread(0);
+    fcntl(fd, F_GETOWN_EX, &raw mut told.owner as usize)?;
+    told.signal = fcntl(fd, F_GETSIG, 0)?;
+    Ok(told)
+}
+
+/// Makes `told` the one who is told of the open file of `fd`.
+///
+/// # Errors
+/// The kernel's: ESRCH for an owner that is gone.
+pub fn tell(fd: BorrowedFd<'_>, told: Told) -> Result<(), Errno> {
+    fcntl(fd, F_SETSIG, told.signal)?;
+    fcntl(fd, F_SETOWN_EX, &raw const told.owner as usize).map(drop)
 }
 
 /// The process id as the kernel knows it now: never cached, right in a vfork child and after a raw clone.

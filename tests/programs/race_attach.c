@@ -2,7 +2,8 @@
  * a creator sizes. Whatever the order, both see one object, and nobody dies. Each creator is a process of its own: after one
  * segment that did not fit, a process's next ones are links from their creation, and there would be nothing to race with.
  * race_attach shm_open|open|nonblock BYTES ROUNDS [PAUSE]
- * PAUSE, microseconds between two looks for the name: who looks all the time always comes before the sizing. */
+ * PAUSE, the most microseconds between two looks for the name, each time another number: who looks all the time always comes
+ * before the sizing. */
 #include "check.h"
 #include <sched.h>
 
@@ -21,7 +22,7 @@ static void attacher(const char *how, size_t n, int rounds, int pause) {
         while ((fd = attach_fd(how, path)) < 0) {
             CHECK(errno == ENOENT);
             if (pause)
-                usleep(pause);
+                usleep((i * 64 + turns_spun++) * 2654435761u % pause);
             else if (turns_spun++ % 64 == 63)
                 sched_yield();
         }
@@ -41,7 +42,9 @@ static void attacher(const char *how, size_t n, int rounds, int pause) {
 static void creator(size_t n, int i) {
     char name[20];
     sprintf(name, "/race%d", i);
-    int fd = create_sized(name, n);
+    int fd = create(name);
+    CHECK(fcntl(fd, F_SETSIG, SIGUSR1) == 0); /* nobody gets a signal of the library's, not this one either */
+    CHECK(ftruncate(fd, n) == 0);
     uint64_t *p = map(fd, n);
     p[0] = 5000u + i; /* the creator's word */
     turn_take(turns.to_parent);

@@ -10,11 +10,12 @@ static void create_and_look(const char *path, const char *beside, size_t n, stru
     CHECK(fd >= 0);
     int watch = inotify_init1(IN_NONBLOCK);
     CHECK(watch >= 0 && inotify_add_watch(watch, path, IN_MODIFY | IN_DELETE_SELF | IN_ATTRIB) >= 0);
-    CHECK(fcntl(fd, F_SETSIG, SIGUSR1) == 0);
+    CHECK(fcntl(fd, F_SETSIG, SIGUSR1) == 0 && fcntl(fd, F_SETOWN, getppid()) == 0);
     turn_give(turns->to_parent);
     turn_take(turns->to_child);
     CHECK(ftruncate(fd, n) == 0);
-    printf("F_GETSIG: %s\n", fcntl(fd, F_GETSIG) == SIGUSR1 ? "kept" : "lost");
+    int kept = fcntl(fd, F_GETSIG) == SIGUSR1 && fcntl(fd, F_GETOWN) == getppid();
+    printf("signal and its owner: %s\n", kept ? "kept" : "lost");
     fflush(stdout);
     turn_give(turns->to_parent);
     turn_take(turns->to_child);
