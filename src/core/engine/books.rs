@@ -131,6 +131,7 @@ impl Engine {
         // process before it has begun.
         self.greet(guard, index);
         drop(door);
+        self.sweep_the_dead();
         self.has_begun.store(true, Ordering::Release);
         self.tell_start(logged);
         for (index, error) in unusable {

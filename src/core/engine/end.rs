@@ -5,9 +5,10 @@ use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 
 use super::books::{command, Books};
-use super::{patiently, Engine};
-use crate::ledger::{Ledger, Process};
-use crate::process::Owner;
+use super::{now_ms, patiently, Engine};
+use crate::ledger::{Ledger, Process, Turn};
+use crate::process::{self, Owner};
+use crate::text::Text;
 
 impl Engine {
     /// This process ends.
@@ -49,6 +50,23 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Adds up the records of killed processes, so that the ledger does not grow: by one of those that begin, once a second.
+    pub(super) fn sweep_the_dead(&self) {
+        let Some(books) = patiently(&self.books) else { return };
+        let Some(ledger) = &books.ledger else { return };
+        let mut what = Text::<48>::new();
+        what.add(format_args!("sweep.{:x}.{:x}", books.record.namespace, process::start_of(1).unwrap_or(0)));
+        if let Turn::Mine { .. } = ledger.take_turn(what.as_str(), now_ms()) {
+            let _ = ledger.sweep();
+            ledger.end_turn(what.as_str(), now_ms().saturating_add(SWEEP_MS), 0);
+        }
+    }
+}
+
+/// How often the dead are added up, in milliseconds.
+const SWEEP_MS: u64 = 1000;
+
 /// The books at the end, when there is time: a thread that has them may be waiting for its turn to begin.
 fn last_patience(books: &Mutex<Books>) -> Option<MutexGuard<'_, Books>> {
     let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -78,11 +96,11 @@ pub(super) fn is_over(ledger: &Ledger, me: &Owner) -> bool {
     }
     let own = executable("/proc/self/exe");
     !known.iter().any(|(parent, start, namespace)| {
-        let mut path = crate::text::Text::<40>::new();
+        let mut path = Text::<40>::new();
         path.add(format_args!("/proc/{parent}/exe"));
         *namespace == me.namespace
             && *parent > 0
-            && crate::process::start_of(*parent) == Some(*start)
+            && process::start_of(*parent) == Some(*start)
             && own.is_some()
             && executable(path.as_str()) == own
     })

@@ -156,6 +156,17 @@ impl Ledger {
         found
     }
 
+    /// Is a process of the ledger alive, other than this one? Nothing is changed, and the first that is ends the search.
+    pub(super) fn is_another_here(&self) -> bool {
+        let Ok(directory) = self.directory() else { return false };
+        let others = |owner: &Owner| {
+            (owner.pid, owner.start, owner.namespace) != (self.me.pid, self.me.start, self.me.namespace)
+        };
+        let alive = |owner: &Owner| owner.namespace != self.me.namespace || process::is_alive(owner.pid, owner.start);
+        let mut files = self.files(&directory).into_iter().filter(|(_, owner)| others(owner) && alive(owner));
+        files.any(|(name, _)| read_record(&directory, &name).is_some())
+    }
+
     /// Folds the dead and shows the living to `enough`, until that says yes.
     fn sweep_until(&self, mut enough: impl FnMut(&Process) -> bool) {
         let Ok(directory) = self.directory() else { return };
@@ -300,6 +311,8 @@ impl Ledger {
             let mut sum = read_record(directory, slot.bytes()).unwrap_or_default();
             sum.fold(record);
             let _ = quietly(|| write_at(&file, &sum.to_bytes(), 0));
+            // By hand: a child that another thread forks meanwhile keeps the descriptor (flock(2)).
+            let _ = fs::flock(&file, FlockOperation::Unlock);
             break;
         }
         let _ = fs::unlinkat(directory, claimed.bytes(), AtFlags::empty());

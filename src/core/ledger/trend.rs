@@ -18,12 +18,18 @@ impl Ledger {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = fs::openat(&directory, NAME, flags, Mode::RUSR | Mode::WUSR).ok()?;
         fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        let mut bytes = [0u8; TREND_BYTES];
-        let length = read_file(&file, &mut bytes)?;
-        let mut trend = Trend::from_bytes(bytes.get(..length)?);
-        let result = change(&mut trend);
-        quietly(|| write_at(&file, &trend.to_bytes(), 0)).ok()?;
-        Some(result)
+        let changed = || {
+            let mut bytes = [0u8; TREND_BYTES];
+            let length = read_file(&file, &mut bytes)?;
+            let mut trend = Trend::from_bytes(bytes.get(..length)?);
+            let result = change(&mut trend);
+            quietly(|| write_at(&file, &trend.to_bytes(), 0)).ok()?;
+            Some(result)
+        };
+        let result = changed();
+        // By hand: a child that another thread forks meanwhile keeps the descriptor, and would keep the lock (flock(2)).
+        let _ = fs::flock(&file, FlockOperation::Unlock);
+        result
     }
 
     /// The trend as it was written last; nothing known where there is none.
